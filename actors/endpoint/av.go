@@ -355,7 +355,7 @@ func (p *peers) unexpected(l *peer.Link) []*match.Msg {
 	return theirs
 }
 
-// outdated reports whether the handle of a request that is Aged is not that peer's any more
+// outdated reports whether the handle of a request that HasGeneration is not that peer's any more
 // which the caller meant.
 func (e *Endpoint) outdated(r *ope.Request) bool { return e.cfg.Book.Age(r.Peer) != r.Generation() }
 

@@ -441,6 +441,6 @@ func (e *Endpoint) Settings() *settings.InForce { return &e.env.Config }
 func (e *Endpoint) Ended() bool { return e.closing.ended.Load() }
 
 // Close ends every operation with ErrClosed and stops the endpoint, after peers were sent
-// what they still need to complete messages that arrived, see [ope.Pools.Owes]. After it
+// what they still need to complete messages that arrived, see [ope.Pools.HasPending]. After it
 // has returned nothing touches the application's buffers. Any goroutine.
 func (e *Endpoint) Close(ctx context.Context) error { return e.closing.wait(ctx) }

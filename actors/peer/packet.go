@@ -238,46 +238,38 @@ func (l *Pool) putExt(x *Ext) {
 }
 
 // parse reads the packet b, which v has opened, into p, whose Type is set already. It is no eager
-// message.
-func (p *Packet) parse(v *wire.View, b []byte) error {
-	t := v.Type
+// message. Here and below, a header that cannot be read is zero.
+func (p *Packet) parse(v *wire.View, b []byte) (err error) {
+	t, n := v.Type, 0
 	p.Tagged = t.IsTagged()
 	switch t {
 	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM:
 		var h wire.MediumRTM
-		n, err := h.Read(v)
-		if err != nil {
-			return err
-		}
+		n, err = h.Read(v)
 		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
 		p.Length, p.Offset, p.SendID = h.MsgLength, h.SegOffset, h.SendID
 	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM, wire.TypeDCLongCTSMsgRTM, wire.TypeDCLongCTSTagRTM:
 		var h wire.LongCTSRTM
-		n, err := h.Read(v)
-		if err != nil {
-			return err
-		}
+		n, err = h.Read(v)
 		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
 		p.Length, p.SendID, p.Nack = h.MsgLength, h.SendID, h.ReadNACK
 	case wire.TypeCTSData:
 		return p.parseCTSData(v, b)
 	case wire.TypeCTS:
 		var h wire.CTS
-		if _, err := h.Read(v); err != nil {
-			return err
-		}
+		_, err = h.Read(v)
 		p.SendID, p.RecvID, p.Granted = h.SendID, h.RecvID, h.RecvLength
-		return nil
+		return err
 	default:
 		if t.IsREQ() {
 			return p.parseREQ(v, b)
 		}
 		return p.parseAnswer(v, b)
 	}
-	if n := uint64(len(p.Payload)); p.Length > math.MaxInt64 || p.Offset > p.Length || n > p.Length-p.Offset {
+	if err == nil && (p.Length > math.MaxInt64 || p.Offset > p.Length || uint64(len(p.Payload)) > p.Length-p.Offset) {
 		return wire.ErrLength
 	}
-	return nil
+	return err
 }
 
 // setEager completes an eager message, of which the data is behind the n bytes of the headers.
@@ -289,14 +281,8 @@ func (p *Packet) setEager(v *wire.View, n int) {
 func (p *Packet) parseCTSData(v *wire.View, b []byte) error {
 	var h wire.CTSData
 	n, err := h.Read(v)
-	if err != nil {
-		return err
-	}
 	p.RecvID, p.Offset, p.Payload = h.RecvID, h.SegOffset, b[n:]
-	if uint64(len(p.Payload)) != h.SegLength {
-		return wire.ErrLength
-	}
-	return nil
+	return p.checkLength(h.SegLength, err)
 }
 
 func (p *Packet) setREQ(o *wire.Options, id uint32, tag uint64, payload []byte) {
@@ -312,19 +298,13 @@ func (p *Packet) parseAnswer(v *wire.View, b []byte) error {
 	case wire.TypeREADRSP:
 		var h wire.READRSP
 		n, err := h.Read(v)
-		if err != nil {
-			return err
-		}
 		p.RecvID, p.SendID, p.Payload = h.RecvID, h.SendID, b[n:]
-		return checkLength(p.Payload, h.SegLength)
+		return p.checkLength(h.SegLength, err)
 	case wire.TypeATOMRSP:
 		var h wire.ATOMRSP
 		n, err := h.Read(v)
-		if err != nil {
-			return err
-		}
 		p.RecvID, p.Payload = h.RecvID, b[n:]
-		return checkLength(p.Payload, h.SegLength)
+		return p.checkLength(h.SegLength, err)
 	case wire.TypeEOR:
 		var h wire.EOR
 		_, err := h.Read(v)
@@ -351,67 +331,56 @@ func (p *Packet) parseAnswer(v *wire.View, b []byte) error {
 	}
 }
 
-func checkLength(payload []byte, n uint64) error {
-	if uint64(len(payload)) != n {
+// checkLength: the payload of a packet of which the headers were read (err) has n bytes.
+func (p *Packet) checkLength(n uint64, err error) error {
+	if err == nil && uint64(len(p.Payload)) != n {
 		return wire.ErrLength
 	}
-	return nil
+	return err
 }
 
 // parseREQ reads the requests that have lists of memory (§3.3, §4.1, §4.5).
-func (p *Packet) parseREQ(v *wire.View, b []byte) error {
-	x, t := p.pool.getExt(), v.Type
+func (p *Packet) parseREQ(v *wire.View, b []byte) (err error) {
+	x, t, n := p.pool.getExt(), v.Type, 0
 	p.Ext = x
 	switch {
 	case t.IsRTA():
 		return p.parseRTA(v, b, x)
 	case t.IsRTR():
 		var h wire.RTR
-		if _, err := h.Read(v); err != nil {
-			return err
-		}
+		_, err = h.Read(v)
 		p.setOptions(&h.Options)
 		p.RecvID, p.Length = h.RecvID, h.MsgLength
 		x.RMA, x.NRMA, x.Window = h.RMAIOV, int(h.RMAIOVCount), uint64(h.RecvLength)
-		return p.checkTarget(x)
+		return checkSum(x.RMA[:x.NRMA], p.Length, err)
 	case t.IsRTW():
 		return p.parseRTW(v, b, x)
 	}
 	switch t {
 	case wire.TypeLongReadMsgRTM, wire.TypeLongReadTagRTM:
 		var h wire.LongReadRTM
-		n, err := h.Read(v)
-		if err != nil {
-			return err
-		}
+		n, err = h.Read(v)
 		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:n])
 		p.Length, p.SendID = h.MsgLength, h.SendID
 		x.Read, x.NRead = h.ReadIOV, int(h.ReadIOVCount)
 	case wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
 		var h wire.RuntReadRTM
-		n, err := h.Read(v)
-		if err != nil {
-			return err
-		}
+		n, err = h.Read(v)
 		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
 		p.Length, p.SendID, p.Offset = h.MsgLength, h.SendID, h.SegOffset
 		x.Read, x.NRead, x.Runt = h.ReadIOV, int(h.ReadIOVCount), h.RuntLength
-		n64 := uint64(len(p.Payload))
-		if x.Runt == 0 || x.Runt > p.Length || p.Offset > x.Runt || n64 > x.Runt-p.Offset {
+		if err == nil && (x.Runt == 0 || x.Runt > p.Length || p.Offset > x.Runt || uint64(len(p.Payload)) > x.Runt-p.Offset) {
 			return wire.ErrLength
 		}
 	default:
 		return wire.ErrType
 	}
-	return checkSum(x.Read[:x.NRead], p.Length)
+	return checkSum(x.Read[:x.NRead], p.Length, err)
 }
 
 func (p *Packet) parseRTA(v *wire.View, b []byte, x *Ext) error {
 	var h wire.RTA
 	n, err := h.Read(v)
-	if err != nil {
-		return err
-	}
 	p.setREQ(&h.Options, h.MsgID, 0, b[n:])
 	p.SendID, p.RecvID = h.SendID, h.RecvID
 	x.RMA, x.NRMA, x.Op, x.Datatype = h.RMAIOV, int(h.RMAIOVCount), h.Op, h.Datatype
@@ -419,57 +388,46 @@ func (p *Packet) parseRTA(v *wire.View, b []byte, x *Ext) error {
 	if p.Length, ok = sum(x.RMA[:x.NRMA]); !ok {
 		return wire.ErrLength
 	}
-	return nil
+	return err
 }
 
-func (p *Packet) parseRTW(v *wire.View, b []byte, x *Ext) error {
+func (p *Packet) parseRTW(v *wire.View, b []byte, x *Ext) (err error) {
+	n := 0
 	switch v.Type {
 	case wire.TypeEagerRTW, wire.TypeDCEagerRTW:
 		var h wire.EagerRTW
-		n, err := h.Read(v)
-		if err != nil {
-			return err
-		}
+		n, err = h.Read(v)
 		p.setOptions(&h.Options)
 		p.Payload, p.SendID = b[n:], h.SendID
 		p.Length = uint64(len(p.Payload))
 		x.RMA, x.NRMA = h.RMAIOV, int(h.RMAIOVCount)
 	case wire.TypeLongCTSRTW, wire.TypeDCLongCTSRTW:
 		var h wire.LongCTSRTW
-		n, err := h.Read(v)
-		if err != nil {
-			return err
-		}
+		n, err = h.Read(v)
 		p.setOptions(&h.Options)
 		p.Payload, p.SendID, p.Length = b[n:], h.SendID, h.MsgLength
 		x.RMA, x.NRMA = h.RMAIOV, int(h.RMAIOVCount)
-		if uint64(len(p.Payload)) > p.Length {
+		if err == nil && uint64(len(p.Payload)) > p.Length {
 			return wire.ErrLength
 		}
 	default:
 		var h wire.LongReadRTW
-		if _, err := h.Read(v); err != nil {
-			return err
-		}
+		_, err = h.Read(v)
 		p.setOptions(&h.Options)
 		p.SendID, p.Length = h.SendID, h.MsgLength
 		x.RMA, x.NRMA = h.RMAIOV, int(h.RMAIOVCount)
 		x.Read, x.NRead = h.ReadIOV, int(h.ReadIOVCount)
-		if err := checkSum(x.Read[:x.NRead], p.Length); err != nil {
-			return err
-		}
+		err = checkSum(x.Read[:x.NRead], p.Length, err)
 	}
-	return p.checkTarget(x)
+	return checkSum(x.RMA[:x.NRMA], p.Length, err)
 }
 
-// checkTarget: the memory that is named must be as long as the message.
-func (p *Packet) checkTarget(x *Ext) error { return checkSum(x.RMA[:x.NRMA], p.Length) }
-
-func checkSum(iov []wire.RMAIOV, want uint64) error {
-	if n, ok := sum(iov); !ok || n != want {
+// checkSum: the memory that a packet names, if its headers were read (err), is as long as the message.
+func checkSum(iov []wire.RMAIOV, want uint64, err error) error {
+	if n, ok := sum(iov); err == nil && (!ok || n != want) {
 		return wire.ErrLength
 	}
-	return nil
+	return err
 }
 
 // sum adds the lengths up; false if they are more than memory can be.

@@ -58,8 +58,7 @@ type AddressVector struct {
 	// nobody may wait for a shard meanwhile.
 	mu     sync.RWMutex
 	byAddr map[RawAddr]Addr
-	eps    []*Endpoint
-	closed bool
+	eps    users[*Endpoint]
 }
 
 // AddressVectorConfig says which peers an address vector takes, and by which devices its
@@ -156,8 +155,8 @@ func (av *AddressVector) insert(as []Address) ([]Addr, []*Endpoint, error) {
 // insertLocked gives the peers a value, unless that is nil; name is what they will be called. The
 // caller holds mu.
 func (av *AddressVector) insertLocked(as []Address, value any, name string) ([]Addr, []*Endpoint, error) {
-	if av.closed {
-		return nil, nil, callError("insert", fmt.Errorf("%w: the address vector", ErrClosed))
+	if av.eps.closed {
+		return nil, nil, callError("insert", av.eps.refusal())
 	}
 	handles := make([]Addr, len(as))
 	var errs []error
@@ -182,7 +181,7 @@ func (av *AddressVector) insertLocked(as []Address, value any, name string) ([]A
 		}
 		handles[i] = h
 	}
-	return handles, slices.Clone(av.eps), errtext.Join(errs...)
+	return handles, slices.Clone(av.eps.list), errtext.Join(errs...)
 }
 
 // meet is the handle of an address, which is inserted if it may be and is not there yet. fresh
@@ -219,7 +218,7 @@ func (av *AddressVector) Remove(ctx context.Context, h Addr) (err error) {
 	}
 	av.table.remove(uint64(h))
 	delete(av.byAddr, raw)
-	eps := slices.Clone(av.eps)
+	eps := slices.Clone(av.eps.list)
 	av.mu.Unlock()
 
 	r := &removal{av: av, h: h}
@@ -389,27 +388,11 @@ func (av *AddressVector) Close() (err error) {
 	defer formed("close address vector", &err)
 	av.mu.Lock()
 	defer av.mu.Unlock()
-	if n := len(av.eps); n > 0 {
+	if n := len(av.eps.list); n > 0 {
 		return fmt.Errorf("%w: %d endpoints use the address vector", ErrBusy, n)
 	}
-	av.closed = true
+	av.eps.closed = true
 	return nil
-}
-
-func (av *AddressVector) bind(e *Endpoint) error {
-	av.mu.Lock()
-	defer av.mu.Unlock()
-	if av.closed {
-		return fmt.Errorf("%w: the address vector", ErrClosed)
-	}
-	av.eps = append(av.eps, e)
-	return nil
-}
-
-func (av *AddressVector) unbind(e *Endpoint) {
-	av.mu.Lock()
-	defer av.mu.Unlock()
-	av.eps = slices.DeleteFunc(av.eps, func(x *Endpoint) bool { return x == e })
 }
 
 func (av *AddressVector) lookup(h Addr) (RawAddr, bool) {

@@ -79,13 +79,10 @@ type Domain struct {
 	plain   *mr.Cache // registrations of other memory
 
 	mu     sync.Mutex
-	open   int         // endpoints
-	memory int         // memory regions
-	pools  int         // pools of receives
-	shared []*RecvPool // the same
-	eps    []*Endpoint // the endpoints, oldest first
-	next   int         // shard of the next endpoint
-	closed bool
+	eps    users[*Endpoint] // eps.closed: the domain is
+	pools  users[*RecvPool]
+	memory int // memory regions
+	next   int // shard of the next endpoint
 }
 
 // OpenDomain starts a domain's shards.
@@ -102,6 +99,8 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
 		Entries: max(0, cmp.Or(cfg.Registrations, 1024)), Bytes: cmp.Or(cfg.RegistrationBytes, 256<<20), Register: f.dev.Register,
 		Stays: sys.InGoHeap,
 	})}
+	d.eps.init(&d.mu, "the domain is closed")
+	d.pools.init(&d.mu, "the domain is closed")
 	n := max(cfg.Shards, 1)
 	for i := range n {
 		sc := shard.Config{
@@ -132,6 +131,7 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
 // NewAddressVector makes an empty one.
 func (d *Domain) NewAddressVector() *AddressVector {
 	av := &AddressVector{dom: d, byAddr: make(map[RawAddr]Addr)}
+	av.eps.init(&av.mu, "the address vector")
 	av.table.init()
 	return av
 }
@@ -185,28 +185,28 @@ func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (_ *RecvPool, err error) {
 	case cfg.Depth < 0 || cfg.Depth > ope.MaxOps:
 		return nil, fmt.Errorf("%w: depth %d of a pool, at most %d", ErrInvalid, cfg.Depth, ope.MaxOps)
 	}
-	if err := d.enter(&d.pools); err != nil {
+	e := new(Endpoint)
+	p := &RecvPool{at: e}
+	p.eps.init(&p.mu, "the receive pool")
+	if err := d.pools.add(p); err != nil {
 		return nil, err
 	}
 	if cfg.AV == nil {
 		cfg.AV = d.NewAddressVector()
 	}
-	e := new(Endpoint)
 	e.dom, e.sh, e.log = d, d.shard(), d.fab.log
 	e.cfg = EndpointConfig{AV: cfg.AV, RecvQueue: cfg.Queue, RxDepth: cfg.Depth}
 	e.initOutcomes(&e.cfg)
-	p := &RecvPool{at: e}
 	if e.recvTo, err = cfg.Queue.bind(e); err != nil {
-		d.leave(&d.pools)
+		d.pools.remove(p)
 		return nil, err
 	}
 	if p.act, err = endpoint.OpenSRX(endpoint.SRXConfig{Shard: e.sh, Depth: poolRing, OnFlush: e.flush}); err != nil {
 		cfg.Queue.unbind(e)
-		d.leave(&d.pools)
+		d.pools.remove(p)
 		return nil, err
 	}
 	e.state.Store(enabled)
-	d.addPool(p)
 	return p, nil
 }
 
@@ -225,19 +225,19 @@ func (d *Domain) Close() (err error) {
 	defer formed("close domain", &err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	if d.eps.closed {
 		return nil
 	}
-	if d.open > 0 {
-		return fmt.Errorf("%w: %d endpoints of the domain are open", ErrBusy, d.open)
+	if n := len(d.eps.list); n > 0 {
+		return fmt.Errorf("%w: %d endpoints of the domain are open", ErrBusy, n)
 	}
-	if d.pools > 0 {
-		return fmt.Errorf("%w: %d receive pools of the domain are open", ErrBusy, d.pools)
+	if n := len(d.pools.list); n > 0 {
+		return fmt.Errorf("%w: %d receive pools of the domain are open", ErrBusy, n)
 	}
 	if d.memory > 0 {
 		return fmt.Errorf("%w: %d memory regions of the domain are open", ErrBusy, d.memory)
 	}
-	d.closed = true
+	d.eps.closed, d.pools.closed = true, true
 	d.plain.Close()
 	var first error
 	for _, s := range d.shards {
@@ -258,49 +258,32 @@ func (d *Domain) shard() *shard.Shard {
 	return s
 }
 
-// enter counts an object of the domain.
-func (d *Domain) enter(n *int) error {
+// enter counts a memory region.
+func (d *Domain) enter() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return fmt.Errorf("%w: the domain is closed", ErrClosed)
+	if d.eps.closed {
+		return d.eps.refusal()
 	}
-	*n++
+	d.memory++
 	return nil
 }
 
-func (d *Domain) leave(n *int) {
+func (d *Domain) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	*n--
-}
-
-// add notes an endpoint whose operations may use the domain's memory regions.
-func (d *Domain) add(c *Endpoint) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.eps = append(d.eps, c)
-}
-
-func (d *Domain) remove(c *Endpoint) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.eps = slices.DeleteFunc(d.eps, func(x *Endpoint) bool { return x == c })
+	d.memory--
 }
 
 // enabled lists the endpoints that may have operations in progress.
 func (d *Domain) enabled() []*Endpoint {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.live() != nil })
+	return slices.DeleteFunc(d.eps.all(), func(c *Endpoint) bool { return c.live() != nil })
 }
 
 // begun are the endpoints that have been enabled and have not ended, those that are about
 // to among them.
 func (d *Domain) begun() []*Endpoint {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.state.Load() == disabled || c.act.Load() == nil })
+	return slices.DeleteFunc(d.eps.all(), func(c *Endpoint) bool { return c.state.Load() == disabled || c.act.Load() == nil })
 }
 
 // busy is a shard that has something to do, if there is one.
@@ -311,20 +294,41 @@ func (d *Domain) busy() *shard.Shard {
 	return d.shards[0]
 }
 
-func (d *Domain) addPool(p *RecvPool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.shared = append(d.shared, p)
-}
-
-func (d *Domain) removePool(p *RecvPool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.shared = slices.DeleteFunc(d.shared, func(x *RecvPool) bool { return x == p })
-}
-
+// openPools are those that have been made and have not ended.
 func (d *Domain) openPools() []*RecvPool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.shared)
+	return slices.DeleteFunc(d.pools.all(), func(p *RecvPool) bool { return p.at.state.Load() == disabled })
+}
+
+// users are what uses an object, which can only be closed without any.
+type users[T comparable] struct {
+	mu     sync.Locker // the object's; guards the users
+	gone   string      // the text of ErrClosed
+	list   []T         // oldest first
+	closed bool        // the object is
+}
+
+func (u *users[T]) init(mu sync.Locker, gone string) { u.mu, u.gone = mu, gone }
+
+func (u *users[T]) add(x T) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return u.refusal()
+	}
+	u.list = append(u.list, x)
+	return nil
+}
+
+func (u *users[T]) refusal() error { return fmt.Errorf("%w: %s", ErrClosed, u.gone) }
+
+func (u *users[T]) remove(x T) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.list = without(u.list, x)
+}
+
+func (u *users[T]) all() []T {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.list)
 }

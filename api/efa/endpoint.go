@@ -33,7 +33,7 @@ type Endpoint struct {
 	usual      ope.Flags // of an operation that leaves here if its caller asks for nothing else
 
 	// What operations take at their beginning, and outcomes give back.
-	tx, rx credits
+	tx, rx semaphore
 	av     *AddressVector // has the names of peers
 	// Places that have become free since the last flush, in rows KindSend and KindRecv; the shard's, see flush.
 	free [freeRows]int64
@@ -83,10 +83,10 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (_ *Endpoint, err error) {
 		return nil, err
 	}
 	cfg.Direct = cfg.Direct || cfg.Datagram
-	if err := d.enter(&d.open); err != nil {
+	e := new(Endpoint)
+	if err := d.eps.add(e); err != nil {
 		return nil, err
 	}
-	e := new(Endpoint)
 	e.sh = cfg.home(d)
 	e.dom, e.cfg, e.log = d, cfg, d.fab.log
 	e.usual = e.flags(0, false, false)
@@ -106,16 +106,15 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (_ *Endpoint, err error) {
 // bind enters the endpoint where others must know of it. After a failure unbind
 // takes it out again.
 func (e *Endpoint) bind() (err error) {
-	e.dom.add(e)
 	for _, n := range e.cfg.counters() {
 		n.bind(e.sh)
 	}
 	if p := e.cfg.RecvPool; p != nil {
-		if err := p.bind(e); err != nil {
+		if err := p.eps.add(e); err != nil {
 			return err
 		}
 	}
-	if err := e.cfg.AV.bind(e); err != nil {
+	if err := e.cfg.AV.eps.add(e); err != nil {
 		return err
 	}
 	if q := e.cfg.SendQueue; q != nil {
@@ -485,9 +484,9 @@ func (e *Endpoint) awaitEnd(ctx context.Context) error {
 }
 
 func (e *Endpoint) unbind() {
-	e.cfg.AV.unbind(e)
+	e.cfg.AV.eps.remove(e)
 	if e.cfg.RecvPool != nil {
-		e.cfg.RecvPool.unbind(e)
+		e.cfg.RecvPool.eps.remove(e)
 	}
 	for _, q := range []*Queue{e.cfg.SendQueue, e.cfg.RecvQueue} {
 		if q != nil {
@@ -497,6 +496,5 @@ func (e *Endpoint) unbind() {
 	for _, n := range e.cfg.counters() {
 		n.unbind()
 	}
-	e.dom.remove(e)
-	e.dom.leave(&e.dom.open)
+	e.dom.eps.remove(e)
 }

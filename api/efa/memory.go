@@ -176,7 +176,7 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 	if a == 0 {
 		a = AccessSend | AccessRecv
 	}
-	if err := d.enter(&d.memory); err != nil {
+	if err := d.enter(); err != nil {
 		return nil, err
 	}
 	rights, table := a.rights(d.fab.dev)
@@ -187,7 +187,7 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 		err = device.Guard(ask)
 	}
 	if err != nil {
-		d.leave(&d.memory)
+		d.leave()
 		return nil, fmt.Errorf("%w: %w", registerErrno(err), err)
 	}
 	d.fab.regions.Add(1)
@@ -352,7 +352,7 @@ func (m *MemoryRegion) Close() (err error) {
 			err = nil // the device was closed, and all its regions with it
 		}
 		m.unpin() // a driver that could not take the memory from its device still refers to it
-		m.dom.leave(&m.dom.memory)
+		m.dom.leave()
 		m.dom.fab.regions.Add(-1)
 	}
 	m.mu.Lock()

@@ -69,7 +69,7 @@ func (e *TooLongError) Unwrap() error { return ErrMsgSize }
 type inbox struct {
 	of   *Endpoint
 	mtu  int
-	mem  budget
+	mem  semaphore
 	free [leaseClasses]sync.Pool
 
 	mu    sync.Mutex
@@ -81,10 +81,8 @@ type inbox struct {
 const defaultNextMemory = 256 << 20
 
 func (b *inbox) init(e *Endpoint) {
-	b.of, b.mtu, b.mem.max = e, e.dom.fab.dev.Info().MTU, int64(e.cfg.NextMemory)
-	if b.mem.max == 0 {
-		b.mem.max = defaultNextMemory
-	}
+	b.of, b.mtu = e, e.dom.fab.dev.Info().MTU
+	b.mem.init(e.cfg.NextMemory, defaultNextMemory)
 }
 
 func (b *inbox) each(ctx context.Context, m Match, tagged bool, opts []OpOption) iter.Seq2[Delivery, error] {
@@ -214,11 +212,9 @@ func (b *inbox) receive(ctx context.Context, t *taking, w *wanted) error {
 	if err := b.mem.wait(ctx, e.sh, int64(size), func() bool { return b.has(w, true) }); err != nil {
 		return err
 	}
-	if e.rx.take(1, false) == 0 {
-		if err := e.rx.wait(ctx, e.sh); err != nil {
-			b.mem.give(int64(size))
-			return err
-		}
+	if err := e.rx.wait(ctx, e.sh, 1, nil); err != nil {
+		b.mem.settle(-int64(size))
+		return err
 	}
 	t.lease = b.lend(class, size)
 	req := ope.Request{Kind: ope.KindTake, Peer: uint64(AnyAddr), Data: t.id, Buf: t.lease.buf[:t.msg.N]}
@@ -364,7 +360,7 @@ func (b *inbox) lend(class, size int) *lease {
 func (l *lease) back() {
 	b, cost := l.to, l.cost
 	b.unused(l)
-	b.mem.give(cost)
+	b.mem.settle(-cost)
 }
 
 // unused takes a buffer back that counts for nothing.

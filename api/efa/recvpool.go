@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/efactor/efactor/actors/endpoint"
@@ -48,9 +47,8 @@ type RecvPool struct {
 	at  *Endpoint
 	act *endpoint.SRX
 
-	mu   sync.Mutex
-	eps  []*Endpoint
-	shut bool
+	mu  sync.Mutex
+	eps users[*Endpoint]
 }
 
 // poolID marks the ids of a pool's operations, so that they are none of its endpoints'.
@@ -77,7 +75,7 @@ func (p *RecvPool) Post(r *RecvReq) (OpID, error) {
 	if err := e.recvRequest(&req, r); err != nil {
 		return 0, e.refused(ope.KindRecv, NoAddr, err)
 	}
-	if e.rx.take(1, false) == 0 {
+	if !e.rx.take(1, false) {
 		return 0, errsAgain[ope.KindRecv]
 	}
 	quiet, q := req.Flags&ope.Quiet != 0, e.recvTo.q
@@ -126,39 +124,21 @@ func (p *RecvPool) Close() (err error) {
 	e := p.at
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.eps) > 0 {
-		return fmt.Errorf("%w: the pool has %d endpoints", ErrBusy, len(p.eps))
+	if n := len(p.eps.list); n > 0 {
+		return fmt.Errorf("%w: the pool has %d endpoints", ErrBusy, n)
 	}
-	if p.shut {
+	if p.eps.closed {
 		return nil
 	}
-	p.shut = true
+	p.eps.closed = true
 	e.state.Store(closed)
 	err = p.act.Close(context.Background())
 	if errors.Is(err, shard.ErrClosed) {
 		err = nil
 	}
 	e.recvTo.q.unbind(e)
-	e.dom.removePool(p)
-	e.dom.leave(&e.dom.pools)
+	e.dom.pools.remove(p)
 	return err
-}
-
-// bind makes e one of the pool's endpoints.
-func (p *RecvPool) bind(e *Endpoint) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.shut {
-		return fmt.Errorf("%w: the receive pool", ErrClosed)
-	}
-	p.eps = append(p.eps, e)
-	return nil
-}
-
-func (p *RecvPool) unbind(e *Endpoint) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.eps = slices.DeleteFunc(p.eps, func(x *Endpoint) bool { return x == e })
 }
 
 // check refuses endpoints that the pool cannot have.

@@ -264,7 +264,7 @@ func (e *Endpoint) injectable(to Addr, n int) error {
 // inject hands a request over whose buffer is the caller's again when the call returns. Its peer
 // is in the address vector.
 func (e *Endpoint) inject(ctx context.Context, req *ope.Request) error {
-	if !e.tx.takeOne() && e.tx.take(1, false) == 0 {
+	if !e.tx.takeOne() && !e.tx.take(1, false) {
 		var err error
 		if req, err = e.wait(ctx, req, &e.tx); err != nil {
 			return err

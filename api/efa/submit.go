@@ -36,8 +36,8 @@ func (e *Endpoint) claimed() *ope.Request {
 // do runs a request to its end, for which it takes one of places unless that is nil; msg, if
 // it is not nil, describes the outcome. When ctx ends first the operation is canceled,
 // and the call returns as soon as its buffer is free.
-func (e *Endpoint) do(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
-	if places != nil && !places.takeOne() && places.take(1, false) == 0 {
+func (e *Endpoint) do(ctx context.Context, req *ope.Request, places *semaphore, msg *Message) error {
+	if places != nil && !places.takeOne() && !places.take(1, false) {
 		var err error
 		if req, err = e.wait(ctx, req, places); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (c *call) putOther() {
 }
 
 // made runs a request that was made aside to its end, as do does, and gives it an ID.
-func (e *Endpoint) made(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
+func (e *Endpoint) made(ctx context.Context, req *ope.Request, places *semaphore, msg *Message) error {
 	if err := ctx.Err(); err != nil {
 		return contextError(ctx, err)
 	}
@@ -159,10 +159,10 @@ func (e *Endpoint) run(ctx context.Context, req *ope.Request) error {
 
 // wait waits for a place, and returns the request, which is aside then: nobody waits with the
 // shard.
-func (e *Endpoint) wait(ctx context.Context, req *ope.Request, places *credits) (*ope.Request, error) {
+func (e *Endpoint) wait(ctx context.Context, req *ope.Request, places *semaphore) (*ope.Request, error) {
 	req = e.act.Load().Aside(req)
 	e.date(req)
-	return req, places.wait(ctx, e.sh)
+	return req, places.wait(ctx, e.sh, 1, nil)
 }
 
 // withdraw cancels the operation of a call whose wait has ended, and waits for its outcome.
@@ -192,8 +192,8 @@ func contextError(ctx context.Context, err error) error {
 // room takes what a posted operation needs: one of places, a slot of the queue for its outcome
 // unless it is quiet, and a request in the ring, to be filled in there. It returns nil if
 // something is missing.
-func (e *Endpoint) room(to *source, places *credits, quiet bool) *ope.Request {
-	if !places.takeOne() && places.take(1, false) == 0 {
+func (e *Endpoint) room(to *source, places *semaphore, quiet bool) *ope.Request {
+	if !places.takeOne() && !places.take(1, false) {
 		return nil
 	}
 	if !quiet && !to.q.reserveOne() && to.q.reserve(1) == 0 {
@@ -238,7 +238,7 @@ func (e *Endpoint) prepare(req *ope.Request, to *source, parent *span) error {
 }
 
 // giveUp gives back the room of a request that is not to be; quiet as room was told.
-func (e *Endpoint) giveUp(req *ope.Request, to *source, places *credits, quiet bool) {
+func (e *Endpoint) giveUp(req *ope.Request, to *source, places *semaphore, quiet bool) {
 	ticket := req.ID
 	req.Forget()
 	e.act.Load().Commit(ticket)
@@ -249,7 +249,7 @@ func (e *Endpoint) giveUp(req *ope.Request, to *source, places *credits, quiet b
 }
 
 // post hands a request over that was made aside, and whose outcome goes to a queue.
-func (e *Endpoint) post(made *ope.Request, to *source, places *credits, parent *span) (OpID, error) {
+func (e *Endpoint) post(made *ope.Request, to *source, places *semaphore, parent *span) (OpID, error) {
 	err := e.known(made)
 	if to == nil {
 		err = errNoQueue
@@ -275,7 +275,7 @@ var noSpan span
 type batch struct {
 	e      *Endpoint
 	to     *source
-	places *credits
+	places *semaphore
 	req    ope.Request
 
 	credit, slots int // taken, not used yet
@@ -290,7 +290,7 @@ func (b *batch) begin(left int) bool {
 	case b.to == nil:
 		b.err = errNoQueue
 	case b.credit == 0:
-		if b.credit = b.places.take(left, false); b.credit == 0 {
+		if b.credit = b.places.takeSome(left); b.credit == 0 {
 			b.err = ErrAgain
 		}
 	}
@@ -406,7 +406,7 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 		putMore(&req)
 		return nil, e.refused(req.Kind, peerOf(&req), err)
 	}
-	if e.credits(&req).take(1, false) == 0 {
+	if !e.credits(&req).take(1, false) {
 		putMore(&req)
 		return nil, errsAgain[req.Kind]
 	}
@@ -535,7 +535,7 @@ func (e *Endpoint) refuse(req *ope.Request) {
 }
 
 // credits is what bounds operations like req; nil: nothing does.
-func (e *Endpoint) credits(req *ope.Request) *credits {
+func (e *Endpoint) credits(req *ope.Request) *semaphore {
 	switch req.Kind {
 	case ope.KindPeek, ope.KindClaim:
 		if req.Flags&ope.Discard == 0 {

@@ -1,10 +1,12 @@
 package nic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -94,6 +96,16 @@ func (c *Config) validate() error {
 		return fmt.Errorf("%w: rnr retry %d", ErrConfig, c.RNRRetry)
 	case c.RNRDelay < 0:
 		return fmt.Errorf("%w: rnr delay %v", ErrConfig, c.RNRDelay)
+	}
+	return nil
+}
+
+// SetDepths replaces the depths of 0 by depth, or by the device's limit if that is lower, and
+// refuses those beyond the limits with an error that wraps refusal.
+func SetDepths(c *device.QPConfig, i device.Info, depth int, refusal error) error {
+	c.SQDepth, c.RQDepth = cmp.Or(c.SQDepth, min(depth, i.MaxSQ)), cmp.Or(c.RQDepth, min(depth, i.MaxRQ))
+	if c.SQDepth < 0 || c.SQDepth > i.MaxSQ || c.RQDepth < 0 || c.RQDepth > i.MaxRQ {
+		return fmt.Errorf("%w: queues of %d and %d, at most %d and %d", refusal, c.SQDepth, c.RQDepth, i.MaxSQ, i.MaxRQ)
 	}
 	return nil
 }

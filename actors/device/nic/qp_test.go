@@ -287,3 +287,16 @@ func TestFatal(t *testing.T) {
 		}
 	}
 }
+
+func TestSetDepths(t *testing.T) {
+	info := device.Info{MaxSQ: 100, MaxRQ: 300}
+	c := device.QPConfig{}
+	require.NoError(t, SetDepths(&c, info, 256, ErrConfig))
+	require.Equal(t, device.QPConfig{SQDepth: 100, RQDepth: 256}, c)
+	c = device.QPConfig{SQDepth: 1, RQDepth: 300}
+	require.NoError(t, SetDepths(&c, info, 256, ErrConfig))
+	require.Equal(t, device.QPConfig{SQDepth: 1, RQDepth: 300}, c)
+	for _, bad := range []device.QPConfig{{SQDepth: -1}, {RQDepth: -1}, {SQDepth: 101}, {RQDepth: 301}} {
+		require.ErrorIs(t, SetDepths(&bad, info, 256, ErrConfig), ErrConfig)
+	}
+}

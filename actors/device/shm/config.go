@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -101,15 +102,9 @@ func linkLocal(b []byte) (g device.GID) {
 }
 
 func (c Config) withDefaults() Config {
-	if c.MTU == 0 {
-		c.MTU = DefaultMTU
-	}
-	if c.Clock == nil {
-		c.Clock = clock.System
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.MTU = cmp.Or(c.MTU, DefaultMTU)
+	c.Clock = cmp.Or(c.Clock, clock.System)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

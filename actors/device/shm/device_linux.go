@@ -102,14 +102,8 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 	if err := device.Check(a.Info(), c); err != nil {
 		return nil, err
 	}
-	if c.SQDepth == 0 {
-		c.SQDepth = DefaultDepth
-	}
-	if c.RQDepth == 0 {
-		c.RQDepth = DefaultDepth
-	}
-	if c.SQDepth < 0 || c.SQDepth > maxDepth || c.RQDepth < 0 || c.RQDepth > maxDepth {
-		return nil, fmt.Errorf("%w: queues of %d and %d", ErrConfig, c.SQDepth, c.RQDepth)
+	if err := nic.SetDepths(&c, a.Info(), DefaultDepth, ErrConfig); err != nil {
+		return nil, err
 	}
 	g, err := newGeometry(a.cfg.MTU, c.RQDepth)
 	if err != nil {

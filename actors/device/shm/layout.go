@@ -76,7 +76,7 @@ type control struct {
 	_      [pairBytes - 8]byte
 }
 
-// sender is an entry of the sender table: claimed by CASing who from 0, and
+// senderEntry is an entry of the sender table: claimed by CASing who from 0, and
 // complete before the sender's first packet. Only the receiver frees it.
 type senderEntry struct {
 	who   atomic.Uint64 // an ident

@@ -279,7 +279,7 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 	return 1
 }
 
-// acceptMarked is accept for a packet with an immediate, or that is a note.
+// acceptFlagged is accept for a packet with an immediate, or that is a note.
 func (p *port) acceptFlagged(pk *packet, c *device.Completion) int {
 	if c.HasImm = pk.w&withImm != 0; c.HasImm {
 		c.Imm = pk.imm

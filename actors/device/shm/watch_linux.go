@@ -338,7 +338,7 @@ func (p *port) hear(entry int, who ident) {
 	}
 }
 
-// nameVoices notes that the senders with gid have the address handle ah now.
+// nameSenders notes that the senders with gid have the address handle ah now.
 func (p *port) nameSenders(gid *device.GID, ah device.AH) {
 	left := p.heardCount // they are at the front, as a rule
 	for i := range p.heard {

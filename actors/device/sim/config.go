@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -64,22 +65,13 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() error {
-	set := func(p *int, def int) {
-		if *p == 0 {
-			*p = def
-		}
-	}
-	set(&c.MTU, DefaultMTU)
-	set(&c.Window, DefaultWindow)
-	set(&c.MaxSQ, DefaultMaxDepth)
-	set(&c.MaxRQ, DefaultMaxDepth)
-	set(&c.MaxQP, DefaultMaxQP)
-	if c.Unresponsive == 0 {
-		c.Unresponsive = DefaultUnresponsive
-	}
-	if c.Clock == nil {
-		c.Clock = clock.System
-	}
+	c.MTU = cmp.Or(c.MTU, DefaultMTU)
+	c.Window = cmp.Or(c.Window, DefaultWindow)
+	c.MaxSQ = cmp.Or(c.MaxSQ, DefaultMaxDepth)
+	c.MaxRQ = cmp.Or(c.MaxRQ, DefaultMaxDepth)
+	c.MaxQP = cmp.Or(c.MaxQP, DefaultMaxQP)
+	c.Unresponsive = cmp.Or(c.Unresponsive, DefaultUnresponsive)
+	c.Clock = cmp.Or(c.Clock, clock.System)
 	switch {
 	case c.MTU < 64 || c.MTU > 1<<20:
 		return fmt.Errorf("%w: mtu %d", ErrConfig, c.MTU)

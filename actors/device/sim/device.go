@@ -107,12 +107,7 @@ func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	case len(d.qps) >= d.info.MaxQP:
 		return nil, fmt.Errorf("%w: %d queue pairs", device.ErrNoMemory, len(d.qps))
 	}
-	sq, err := depth(cfg.SQDepth, d.info.MaxSQ)
-	if err != nil {
-		return nil, err
-	}
-	rq, err := depth(cfg.RQDepth, d.info.MaxRQ)
-	if err != nil {
+	if err := nic.SetDepths(&cfg, d.info, DefaultDepth, device.ErrNotSupported); err != nil {
 		return nil, err
 	}
 	qpn, err := d.port.number(cfg.QPN)
@@ -123,7 +118,7 @@ func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	if f.strike(FaultRefuseQP, &Event{From: at}) != nil {
 		return nil, fmt.Errorf("%w: by a rule", device.ErrNoMemory)
 	}
-	q, err := newQP(d, qpn, sq, rq, &cfg)
+	q, err := newQP(d, qpn, &cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -132,16 +127,6 @@ func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	f.qps = append(f.qps, q.c)
 	f.hook(Event{Kind: EventOpen, From: at})
 	return q, nil
-}
-
-func depth(want, limit int) (int, error) {
-	switch {
-	case want == 0:
-		return min(DefaultDepth, limit), nil
-	case want < 0 || want > limit:
-		return 0, fmt.Errorf("%w: queue of %d, at most %d", device.ErrNotSupported, want, limit)
-	}
-	return want, nil
 }
 
 // number returns a free queue pair number, or want if it is free. Numbers are

@@ -71,25 +71,25 @@ type route struct {
 
 var _ nic.Carrier = (*qp)(nil)
 
-func newQP(d *Device, qpn uint16, sq, rq int, cfg *device.QPConfig) (*QP, error) {
+func newQP(d *Device, qpn uint16, cfg *device.QPConfig) (*QP, error) {
 	mtu := d.info.MTU
-	recv := make([]byte, rq*mtu)
+	recv := make([]byte, cfg.RQDepth*mtu)
 	c := &qp{
 		fab: d.fab, dev: d, qpn: qpn, qkey: cfg.QKey,
 		src: nic.Source{GID: d.port.gid, QPN: qpn},
 		inbox: nic.NewInbox(nic.InboxConfig{
-			QKey: cfg.QKey, MTU: mtu, Slots: rq, Recv: recv, Stride: mtu,
-			Events: sq, Notify: cfg.Notify, Single: d.fab.virtual != nil,
+			QKey: cfg.QKey, MTU: mtu, Slots: cfg.RQDepth, Recv: recv, Stride: mtu,
+			Events: cfg.SQDepth, Notify: cfg.Notify, Single: d.fab.virtual != nil,
 			Unsolicited: d.info.UnsolicitedWrite,
 		}),
 	}
 	ncfg := nic.Config{
-		Carrier: c, Clock: d.fab.clk, QPN: qpn, Depth: sq,
+		Carrier: c, Clock: d.fab.clk, QPN: qpn, Depth: cfg.SQDepth,
 		RNRRetry: cfg.RNRRetry, RNRDelay: d.fab.cfg.RNRDelay,
 		MTU: mtu, CopiesAtPost: d.info.CopiesAtPost,
 		RDMARead: d.info.RDMARead, RDMAWrite: d.info.RDMAWrite, MaxRDMA: d.info.MaxRDMA,
 		LocalKeys: d.info.LocalKeys, UnsolicitedWrite: d.info.UnsolicitedWrite, Regions: d.regions,
-		Slots: rq, Recv: recv, Stride: mtu, Datagram: cfg.Type == device.UD,
+		Slots: cfg.RQDepth, Recv: recv, Stride: mtu, Datagram: cfg.Type == device.UD,
 	}
 	if d.info.Windows {
 		ncfg.Windows = d.regions

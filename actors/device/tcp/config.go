@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,24 +100,12 @@ func (c Config) withDefaults() Config {
 		c.Addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
 	c.Addr = c.Addr.Unmap()
-	if c.MTU == 0 {
-		c.MTU = DefaultMTU
-	}
-	if c.Lanes == 0 {
-		c.Lanes = DefaultLanes
-	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.MaxConn == 0 {
-		c.MaxConn = DefaultMaxConn
-	}
-	if c.Clock == nil {
-		c.Clock = clock.System
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.MTU = cmp.Or(c.MTU, DefaultMTU)
+	c.Lanes = cmp.Or(c.Lanes, DefaultLanes)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.MaxConn = cmp.Or(c.MaxConn, DefaultMaxConn)
+	c.Clock = cmp.Or(c.Clock, clock.System)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 
