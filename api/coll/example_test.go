@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"sync"
+	"time"
 
 	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/api/efa"
@@ -113,6 +114,25 @@ func ExampleRequest() {
 		}
 	})
 	// Output: [1]
+}
+
+// The end of a collective, among other things that a rank waits for.
+func ExampleRequest_Done() {
+	ranks(2, func(ctx context.Context, c *coll.Comm) {
+		r, err := coll.Ibarrier(ctx, c)
+		if err != nil {
+			log.Fatal(err)
+		}
+		select {
+		case <-r.Done():
+			if c.Rank() == 0 {
+				fmt.Println(r.Err())
+			}
+		case <-time.After(time.Minute):
+			log.Fatal("where are the others?")
+		}
+	})
+	// Output: <nil>
 }
 
 // A group of some of the ranks.
