@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efadebug"
 	"github.com/efactor/efactor/api/efatest"
+	"github.com/efactor/efactor/api/launch"
 )
 
 // The page of an endpoint.
@@ -29,6 +31,24 @@ func ExamplePage() {
 	mux.ServeHTTP(answer, httptest.NewRequest("GET", "http://localhost/debug/efa?json", nil))
 	fmt.Println(answer.Code, bytes.Contains(answer.Body.Bytes(), []byte(`"worker 3"`)))
 	// Output: 200 true
+}
+
+// The page of all ranks, at ?job.
+func ExamplePage_Join() {
+	ctx := context.Background()
+	g, err := launch.Config{Launcher: "alone", Logger: slog.New(slog.DiscardHandler)}.Init(ctx) // launch.Init(ctx) finds the launcher
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	page := efadebug.New()
+	leave := page.Join(g)
+	defer leave()
+
+	answer := httptest.NewRecorder()
+	page.ServeHTTP(answer, httptest.NewRequest("GET", "http://localhost/debug/efa?job", nil))
+	fmt.Println(answer.Code)
+	// Output: 200
 }
 
 // The packets of a device, for Wireshark.

@@ -2,6 +2,8 @@ package launch_test
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"log/slog"
@@ -41,5 +43,27 @@ func ExampleJob() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s\n", all[0])
-	// Output: address of rank 0
+
+	if err := j.Put(ctx, "leader", []byte("rank 0")); err != nil { // by one rank
+		log.Fatal(err)
+	}
+	if err := j.Fence(ctx); err != nil {
+		log.Fatal(err)
+	}
+	leader, err := j.Get(ctx, "leader")
+	fmt.Printf("%s %v\n", leader, err)
+	j.Abort(errors.New("that is all"))
+	// Output:
+	// address of rank 0
+	// rank 0 <nil>
+}
+
+// Flags for what the environment says otherwise.
+func ExampleConfig_AddFlags() {
+	cfg := launch.Config{Size: 1}
+	flags := flag.NewFlagSet("program", flag.ContinueOnError)
+	cfg.AddFlags(flags)
+	err := flags.Parse([]string{"-launch.rank", "3", "-launch.size", "8", "-launch.device", "shm"})
+	fmt.Println(cfg.Rank, cfg.Size, cfg.Fabric.DeviceName, err)
+	// Output: 3 8 shm <nil>
 }

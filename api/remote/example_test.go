@@ -25,6 +25,7 @@ func ExampleConfig_Listen() {
 	quiet := actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) })
 	cfg := remote.Config{Codecs: []remote.Codec{remote.JSON(&Question{}, &Answer{})}}
 	var systems [2]*actor.ActorSystem
+	var remotes [2]*remote.Remote
 	for i := range systems {
 		systems[i] = actor.NewActorSystem(quiet)
 		r, err := cfg.Listen(ctx, systems[i], "")
@@ -32,6 +33,7 @@ func ExampleConfig_Listen() {
 			log.Fatal(err)
 		}
 		defer r.Close(ctx)
+		remotes[i] = r
 	}
 	greeter, err := systems[1].Root.SpawnNamed(actor.PropsFromFunc(func(c actor.Context) {
 		if q, ok := c.Message().(*Question); ok {
@@ -47,5 +49,8 @@ func ExampleConfig_Listen() {
 		log.Fatal(err)
 	}
 	fmt.Println(answer.(*Answer).Text)
-	// Output: hello, world
+	fmt.Println(remotes[1].Stats().Received, remotes[1].Stats().Undecodable)
+	// Output:
+	// hello, world
+	// 1 0
 }
