@@ -57,7 +57,7 @@ func ExampleWorld_WithTimeout() {
 		fmt.Println(err)
 		return
 	}
-	w.Go("patient", func(ctx context.Context) error {
+	w.Go("patient", func(context.Context) error {
 		if err := w.Sleep(time.Minute); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/efactor/efactor/api/launch"
 	"github.com/efactor/efactor/api/remote"
 )
 
@@ -53,4 +54,23 @@ func ExampleConfig_Listen() {
 	// Output:
 	// hello, world
 	// 1 0
+}
+
+// Actors of all ranks of a job, over the endpoint of its group.
+func ExampleStart() {
+	ctx := context.Background()
+	g, err := launch.Config{Launcher: "alone", Logger: slog.New(slog.DiscardHandler)}.Init(ctx) // launch.Init(ctx) finds the launcher
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	quiet := actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })
+	system := actor.NewActorSystem(quiet)
+	r, err := remote.Start(system, g)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	fmt.Println(system.Address() == g.Addresses[g.Rank].String())
+	// Output: true
 }
