@@ -219,13 +219,6 @@ func (t *Tx) Posted(s Segment) error {
 	return nil
 }
 
-// StartEager is Start for a message of n bytes in one packet, of a machine that is as Reset
-// leaves it.
-func (t *Tx) StartEager(n int) {
-	t.Proto, t.seg, t.left = Eager, uint32(n), 1
-	t.Total, t.end = uint64(n), uint64(n)
-}
-
 // Whole is Posted for a message that went out in one packet and needs no answer. It reports
 // whether the table has an edge.
 func (t *Tx) Whole() bool {

@@ -113,6 +113,13 @@ func eagerHeaders(f Flags) int {
 	return n
 }
 
+// StartEager is Start for a message of n bytes in one packet, of a machine that is as Reset
+// leaves it.
+func (t *Tx) StartEager(n int) {
+	t.Proto, t.seg, t.left = Eager, uint32(n), 1
+	t.Total, t.end = uint64(n), uint64(n)
+}
+
 // sendEager posts the one packet of a message that fits it, in the entry that was granted. It goes out
 // even if back-off has begun since, or messages would leave in another order than their msg_ids'.
 // If it has arrived when the device took it, the operation is over.

@@ -37,13 +37,12 @@
 //
 //	shard.go      Shard; owner: which goroutine owns the shard; lifetime: start and Close
 //	config.go     Config and Mode
-//	turn.go       scheduler: the present turn; pollers: sources of work; shardClock: the time and its budget
+//	turn.go       scheduler: the present turn, and who may run it (Claim); pollers: sources of work; shardClock: the time and its budget
 //	message.go    Msg, Ref, Tell, Call; callStack: the handlers on the stack; delivery: the rings
 //	mailbox.go    mailbox: an actor's place on the shard; refContext: the context of the Ref lane
 //	inbox.go      inbox: messages from other goroutines
 //	supervise.go  spawner: spawning; root, oneForOne: supervision and stopping; faults: what went wrong
-//	wait.go       wait: one call of Wait; waiters: goroutines parked on a manual shard; Drive, Claim
-//	signal.go     Signal; notifier: wakes goroutines for a pinned shard
+//	wait.go       wait: one call of Wait; waiters: goroutines parked on a manual shard; Drive; Signal; notifier: wakes them
 //	loop.go       loop and helper: the goroutines of a shard; idling: how long they spin before they sleep
 //	sleep.go      sleeper: sleeping and waking; parking: whether a goroutine sleeps for the shard
 //	wheel.go      Timer and the timing wheel
