@@ -47,7 +47,7 @@ type Info struct {
 
 	// Windows: QP.Lend works. EFA has no memory windows.
 	Windows bool
-	// Plain: QP.LendPlain works, over shared memory to queue pairs whose process may read the memory of this one.
+	// Plain: QP.LendPlain works: the device reads the memory of its own process for others.
 	Plain bool
 
 	// Pulse: the device completes requests without the other side, whose memory it has

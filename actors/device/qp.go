@@ -14,11 +14,6 @@ type QPConfig struct {
 	// Type is the transport; UD takes Info.Datagram.
 	Type QPType
 
-	// ReadsPlain: this queue pair may be given leave to read memory of other processes that is
-	// in no region, by [QP.LendPlain], if the kernel lets this process. Its owner can do
-	// without the bytes: a read that is denied after all ends with StatusUnsupportedOp.
-	ReadsPlain bool
-
 	// Notify is called from any goroutine when something may have become
 	// ready after Arm, by drivers that run inside the process. Others make
 	// one of FDs readable.
@@ -94,8 +89,7 @@ type QP interface {
 
 	// LendPlain is Lend for memory that is in no region, or in one that is not [MR.Remote], and
 	// for one queue pair. Requests call its first byte addr. The caller keeps it alive until
-	// Return; a read that is in progress then is discarded. ErrNotSupported without Info.Plain,
-	// and if that queue pair cannot read it (QPConfig.ReadsPlain, and the kernel's permission).
+	// Return; a read that is in progress then is discarded. ErrNotSupported without Info.Plain.
 	LendPlain(ah AH, qpn uint16, mem []byte) (rkey, addr uint64, err error)
 	// Relend has what LendPlain lent read from mem, which holds the same bytes, from now on. A
 	// read of the former memory that is in progress is done again.

@@ -146,7 +146,6 @@ func (c *Config) openQP() (qp device.QP, err error) {
 		qp, err = c.Device.OpenQP(device.QPConfig{
 			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: qpn, QPNs: qpns, QKey: c.ConnID,
 			RNRRetry: set.Retries(), Notify: c.Shard.Wake, Type: transport,
-			ReadsPlain: !c.Direct && !set.NoRDMARead && set.Features.Has(wire.FeatureReadNACK),
 		})
 		return err
 	}
@@ -213,7 +212,7 @@ func settingsOn(s *settings.InForce, paths []device.Path) []settings.InForce {
 	for i := range paths {
 		on[i] = s.On(&paths[i].Info)
 		if len(paths) > 1 {
-			on[i].Features = on[i].Habits.Knows(on[i].Settings.Features(&paths[i].Info))
+			on[i].Features = on[i].Habits.Knows(settings.Features(&on[i].Settings, &paths[i].Info))
 		}
 	}
 	return on

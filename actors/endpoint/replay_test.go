@@ -214,7 +214,7 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 // features returns the features of the endpoint on such a device. It advertises those
 // that its release knows.
 func (r *replay) features(i *device.Info) wire.Features {
-	f := new(settings.Settings).Features(i)
+	f := settings.Features(new(settings.Settings), i)
 	if slices.Contains(r.s.Args, "-z") {
 		f.Set(wire.FeatureConstantHeader) // 1.17's receive without copies
 	}

@@ -483,7 +483,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 	}
 	ours := wire.MakeFeatures(wire.FeatureConnIDHeader)
 	if d.HasArg("all") {
-		ours = new(settings.Settings).Features(&cfg.Info)
+		ours = settings.Features(new(settings.Settings), &cfg.Info)
 	}
 	theirs := ours
 	if d.HasArg("features") {

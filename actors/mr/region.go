@@ -41,9 +41,6 @@ type Region struct {
 	// any more: by Retire itself, or by the last Done, on that goroutine. It may
 	// be nil. Set it before Retire.
 	OnIdle func()
-	// OnServed is called for each access of a peer that an endpoint has carried out here, if
-	// that reports them; it may hold nil.
-	OnServed atomic.Pointer[func(read bool, n int)]
 
 	table  *Table
 	dev    device.MR

@@ -46,7 +46,7 @@ type InForce struct {
 func New(s Settings, i *device.Info) InForce {
 	k := &s.knobs
 	return InForce{
-		Settings: s, Features: s.Features(i), HostID: k.HostID, Habits: k.Habits, Rounding: k.Rounding, Device: k.Device,
+		Settings: s, Features: Features(&s, i), HostID: k.HostID, Habits: k.Habits, Rounding: k.Rounding, Device: k.Device,
 		MsgIDBase: k.FirstMsgID, FirstUse: k.FirstUse, WaitHandshake: k.WaitHandshake, Steps: k.Steps,
 	}
 }
@@ -105,7 +105,7 @@ const (
 	// MaxCredits keeps a window, in bytes, far from the end of 64 bits.
 	MaxCredits = 1 << 20
 	// MaxReadCredits makes the first window of a read as large as its packet can say.
-	MaxReadCredits = 1 << 31
+	MaxReadCredits = 1 << 23
 	// MaxUnlistedPeers keeps multiples of it in an int.
 	MaxUnlistedPeers = 1 << 24
 	// MaxRecvWindow bounds the ring that a peer ahead of its turn can make us keep;
@@ -144,7 +144,7 @@ func (f *InForce) Retries() uint8 { return uint8(max(f.RNRRetry, 0)) }
 
 // Features is what HANDSHAKE tells peers that an endpoint with the settings can do on a
 // device (§2.1): the protocol's own always, RDMA as the device has it.
-func (s *Settings) Features(i *device.Info) wire.Features {
+func Features(s *Settings, i *device.Info) wire.Features {
 	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt,
 		wire.FeatureReadNACK, wire.FeaturePeerError)
 	if i.RDMARead && !s.NoRDMARead {

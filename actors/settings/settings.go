@@ -97,5 +97,6 @@ type Settings struct {
 	knobs Knobs
 }
 
-// Knobs returns what only tests set. It is no method, so that programs do not meet it.
-func (s *Settings) Knobs() *Knobs { return &s.knobs }
+// KnobsOf returns what only tests set. It is no method, so that programs, which have Settings by
+// another name, do not meet it.
+func KnobsOf(s *Settings) *Knobs { return &s.knobs }

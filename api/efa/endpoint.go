@@ -167,7 +167,7 @@ func (e *Endpoint) Enable(ctx context.Context) (err error) {
 
 // enable opens the endpoint, after one that has ended if was is not nil.
 func (e *Endpoint) enable(was *endpoint.Endpoint) error {
-	id := e.cfg.Protocol.Knobs().ConnID
+	id := settings.KnobsOf(&e.cfg.Protocol).ConnID
 	for id == 0 && !e.cfg.Datagram { // which has none, as libfabric's have none
 
 		id = e.dom.randomConnID()

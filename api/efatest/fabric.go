@@ -75,4 +75,4 @@ type Knobs = settings.Knobs
 // KnobsOf returns those of a configuration, to be read and set:
 //
 //	efatest.KnobsOf(&cfg.Protocol).FirstMsgID = 1<<32 - 100
-func KnobsOf(p *efa.ProtocolConfig) *Knobs { return p.Knobs() }
+func KnobsOf(p *efa.ProtocolConfig) *Knobs { return settings.KnobsOf(p) }
