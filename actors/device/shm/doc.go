@@ -74,6 +74,6 @@
 // the default depth and MTU, so too little memory is ErrNoMemory and not a SIGBUS.
 //
 // Start reading at layout.go, then sender.go and receiver.go for the ring; qp_linux.go, link_linux.go
-// and watch_linux.go for the queue pair, its destinations and deaths; segment_linux.go, dir_linux.go,
-// dir_linux.go for files; region.go, region_linux.go and mapping_linux.go for the two sides of RDMA.
+// and watch_linux.go for the queue pair, its destinations and deaths; segment_linux.go and dir_linux.go
+// for files; region.go, region_linux.go and mapping_linux.go for the two sides of RDMA.
 package shm
