@@ -8,6 +8,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/machine"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
@@ -416,7 +417,7 @@ func (r *Rxe) complete() {
 		return
 	}
 	if !r.c.move(CallerOutcome) {
-		r.violated(noEdge(CallerOutcome, r.c.state))
+		r.violated(machine.NoEdge(CallerOutcome, r.c.state))
 		return
 	}
 	if r.entry == nil {
@@ -515,7 +516,7 @@ func (r *Rxe) step(e RxEvent) bool { return r.m.move(e) || r.noStep(e) }
 
 // noStep ends an operation that was to take a step which its machine does not have.
 func (r *Rxe) noStep(e RxEvent) bool {
-	r.violated(noEdge(e, r.m.State))
+	r.violated(machine.NoEdge(e, r.m.State))
 	return false
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/machine"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/settings"
@@ -155,7 +156,7 @@ func (t *Txe) sendEager(p *device.Pke) {
 		env.Q.FreePrompt(p)
 		l.Reached()
 		if !t.m.Delivered() {
-			t.violated(noEdge(TxDelivered, t.m.State))
+			t.violated(machine.NoEdge(TxDelivered, t.m.State))
 			return
 		}
 		t.delivered()
@@ -168,7 +169,7 @@ func (t *Txe) sendEager(p *device.Pke) {
 	}
 	l.Posted()
 	if !t.m.Whole() {
-		t.violated(noEdge(TxPostedAll, t.m.State))
+		t.violated(machine.NoEdge(TxPostedAll, t.m.State))
 	}
 }
 
