@@ -316,7 +316,7 @@ func (r *Rxe) fail(err error) {
 	if r.m.State < RxAsk && r.stored == r.m.Total {
 		return
 	}
-	if r.m.State < RxAsk && r.link.Away && errors.Is(err, r.link.Err) && (r.entry != nil || r.wait != nil || r.parked) {
+	if r.m.State < RxAsk && r.link.MayReturn() && errors.Is(err, r.link.Err) && (r.entry != nil || r.wait != nil || r.parked) {
 		r.Park()
 		return
 	}
@@ -342,7 +342,7 @@ func (r *Rxe) awaited() bool {
 func (r *Rxe) end(err error) {
 	if r.asks() && r.rsp || r.link.Err != nil && r.awaited() { // the peer waits for CTS, RECEIPT or EOR
 		r.sendError(uint32(errno.ProvPeerAborted))
-	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && (r.link.Err == nil || r.link.Away) {
+	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && !r.link.Buried() {
 		r.link.AddOrphan(r.id)
 	}
 	if r.step(RxFail) {

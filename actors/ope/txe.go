@@ -514,7 +514,7 @@ func (x *txExt) releaseMemory(p *Pools) {
 func (x *txExt) runtOver(l *peer.Link, n int) {
 	n = min(n, x.runt)
 	x.runt -= n
-	l.Runt -= n
+	l.AddRunt(-n)
 }
 
 // isRunt reports whether a packet carries a part of a runt.
