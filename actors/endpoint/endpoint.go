@@ -330,6 +330,8 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.peers.checks.onResult(m)
 	case *overflowTick:
 		e.peers.overflow.onTick()
+	case *checkTick:
+		e.peers.checks.onTick()
 	case *keepaliveMsg:
 		e.pressure.onKeepalive()
 	case *closeStep:
