@@ -289,7 +289,7 @@ func (a *access) namesFormer(pkt *peer.Packet) bool {
 // onIntruded takes the device's report that it refused an access of a peer's. Only a key
 // that names nothing counts as a guess.
 func (a *access) onIntruded(m *peer.Intruded) {
-	if !a.regions.Knows(m.Link.Path, m.Key) {
+	if m.Guess {
 		m.Link.WrongKey()
 	}
 	a.report(m.Link, errDevice)

@@ -71,6 +71,7 @@ func (p *peers) link(handle uint64) (*peer.Link, error) {
 		return nil, fmt.Errorf("%w, and has not come back with a new connid", peer.ErrPeerFailed)
 	}
 	l := p.create(addr, ah, handle, p.book.Age(handle))
+	l.Move(peer.MoveInsert)
 	p.setHandle(handle, l)
 	return l, nil
 }
@@ -117,6 +118,7 @@ func (p *peers) install(l *peer.Link) {
 	if former := p.routes.set(l); former != nil {
 		p.env.Trail.Put(l.Span, trail.Replaces, 0, former.Span, 0)
 		p.removeUnlisted(former)
+		former.Move(peer.MoveReplace)
 		p.replaced = append(p.replaced, former)
 		p.env.Sh.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
@@ -125,14 +127,16 @@ func (p *peers) install(l *peer.Link) {
 // forget drops a peer that has failed and that no handle names, so that only its connid
 // is kept.
 func (p *peers) forget(l *peer.Link) {
-	if l.Err == nil || l.Handle != peer.Unlisted {
-		return
+	if l.Buried() && l.Handle == peer.Unlisted {
+		p.drop(l)
 	}
-	if l.Away {
-		return
-	}
+}
+
+// drop takes an unlisted peer out of its route.
+func (p *peers) drop(l *peer.Link) {
 	if p.routes.drop(l) {
 		p.removeUnlisted(l)
+		l.Move(peer.MoveForget)
 		p.replaced = append(p.replaced, l)
 	}
 }
@@ -305,6 +309,7 @@ func (e *Endpoint) Remove(handle uint64) {
 // name it.
 func (p *peers) bind(l *peer.Link, handle uint64) {
 	p.removeUnlisted(l)
+	l.Move(peer.MoveInsert)
 	l.Handle, l.Age = handle, max(l.Age, p.book.Age(handle))
 	p.setHandle(handle, l)
 	for _, m := range p.unexpected(l) {
@@ -342,9 +347,8 @@ func (p *peers) remove(handle uint64) *peer.Link {
 	l.Handle = peer.Unlisted
 	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l {
 		p.implicit.add(l)
-		if p.forget(l); l.Away {
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
-		}
+		l.Move(peer.MoveRemove)
+		p.forget(l)
 	}
 	for _, m := range p.unexpected(l) {
 		p.table.Rekey(m, match.NotAvail) // the handle may soon be another peer's

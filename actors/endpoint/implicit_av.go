@@ -115,6 +115,7 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	}
 	l := p.create(addr, ah, handle, p.book.Now())
 	if listed {
+		l.Move(peer.MoveInsert)
 		p.setHandle(handle, l)
 	} else {
 		p.addUnlisted(l, !known, !crowded, r)
@@ -128,9 +129,11 @@ func (p *peers) addUnlisted(l *peer.Link, fresh, room bool, r *device.RecvPkt) {
 		p.event(Event{Kind: NewPeer, Handle: peer.Unlisted, Addr: l.Addr, Path: l.Path})
 	}
 	if room {
+		l.Move(peer.MoveAdmit)
 		p.implicit.add(l)
 		return
 	}
+	l.Move(peer.MoveCrowd)
 	upto, _ := r.View.MsgID()
 	p.overflow.add(l, upto)
 }
@@ -245,7 +248,7 @@ func (p *peers) mayReplace(ah device.AH, qpn uint16) bool {
 // hasRoom reports whether there is room for one more unlisted peer of a host. A host has at most
 // three times as many entries as are free, so that there is always room for another host's.
 func (p *peers) hasRoom(ah device.AH) bool {
-	return p.hasFree(ah) || p.makeRoom(p.implicit.fromHost(ah)) || p.evictLRU() && p.hasFree(ah)
+	return p.hasFree(ah) || p.evictLRU() && p.hasFree(ah) || p.giveUp(p.implicit.fromHost(ah))
 }
 
 // hasFree is hasRoom without eviction.
@@ -259,25 +262,16 @@ func (p *peers) hasFree(ah device.AH) bool {
 	return taken < 3*(p.most-p.implicit.size()-len(p.replaced))
 }
 
-// makeRoom gives up an unlisted peer that is away, the first in LRU order, for one of a host
-// that has n. Its own host has no fewer. It makes room once: it is removed from the implicit AV
-// at once, and added again if it is back before it hears of that (see onReturn).
-func (p *peers) makeRoom(n int) bool {
+// giveUp buries an unlisted peer that is away, the first in LRU order, for one of a host that has
+// n. Its own host has no fewer.
+func (p *peers) giveUp(n int) bool {
 	for l := range p.implicit.all() {
-		if l.Away && p.implicit.fromHost(l.AH) >= n {
-			p.implicit.remove(l)
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
+		if p.implicit.fromHost(l.AH) >= n && l.GiveUp() {
+			p.drop(l)
 			return true
 		}
 	}
 	return false
-}
-
-// onReturn adds an unlisted peer again that is back.
-func (p *peers) onReturn(l *peer.Link) {
-	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l && l.Handle == peer.Unlisted {
-		p.implicit.add(l)
-	}
 }
 
 // probesPerPeer is how many unlisted peers are looked at when one more peer is made: more than
@@ -294,7 +288,7 @@ func (p *peers) probeQuiet() {
 		}
 		if l.Err == nil {
 			l.Probe()
-		} else if l.Away && peer.HasLeft(l.Err) {
+		} else if l.MayReturn() && peer.HasLeft(l.Err) {
 			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 		}
 	}
@@ -440,6 +434,7 @@ func (c *overflow) onTick() {
 		case !room && !care:
 		case room && c.peers.hasRoom(l.AH):
 			c.remove(l)
+			l.Move(peer.MoveRoom)
 			c.peers.implicit.add(l)
 			l.Probe() // it need not wait for the end of its back-off
 		default:
@@ -608,7 +603,7 @@ func (p *peers) evictLRU() bool {
 		if n >= lruSample && best != nil {
 			break
 		}
-		if l := p.implicit.next(); l.Idle() && (best == nil || l.LastHeard() < best.LastHeard()) {
+		if l := p.implicit.next(); l.Idle() && !p.env.Q.Holds(l.Peer) && (best == nil || l.LastHeard() < best.LastHeard()) {
 			best = l
 		}
 	}
@@ -657,6 +652,7 @@ func (p *peers) probeOldest() {
 		return
 	}
 	l := p.create(addr, ah, peer.Unlisted, p.book.Now())
+	l.Move(peer.MoveAdmit)
 	p.implicit.add(l)
 	l.Probe()
 }
@@ -767,6 +763,7 @@ func (t *connidChecks) start(addr wire.RawAddr) *connidCheck {
 	}
 	x := &connidCheck{link: p.newPeer(addr, ah, peer.Unlisted, p.book.Now())}
 	t.byAddr[qpAddrOf(addr)] = x
+	x.link.Move(peer.MoveTry)
 	x.link.CheckConnID()
 	return x
 }
@@ -782,6 +779,9 @@ func (p *peers) dropUntrusted(r *device.RecvPkt, addr wire.RawAddr) {
 func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	p, l, at := t.peers, m.Link, qpAddrOf(m.Link.Addr)
 	tried := t.byAddr[at]
+	if tried == nil || tried.link != l {
+		return // it has been told before
+	}
 	delete(t.byAddr, at)
 	x := p.routes.get(l.AH, l.QPN)
 	if tried.held { // packets of the peer there were refused, too
@@ -793,6 +793,7 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile
 	late := !m.OK && !twin
 	if !m.OK || twin || p.closing.state != open {
+		l.Move(peer.MoveReject)
 		p.env.Sh.Stop(l.Peer)
 		_ = p.qp().DestroyAH(l.AH) // it was created by us, so this does not fail
 		if x != nil && late {

@@ -160,7 +160,7 @@ func TestShareOfThoseWhoLeft(t *testing.T) {
 // TestRoomIsMadeOnce: one stranger that is away makes room for one other, also if more come in
 // the same turn.
 func TestRoomIsMadeOnce(t *testing.T) {
-	r, err := script.Start(script.Config{Endpoint: endpoint.Config{Settings: settings.InForce{Settings: settings.Settings{MaxUnlistedPeers: 4}}}})
+	r, err := script.Start(script.Config{Info: device.Info{HoldsBack: true}, Endpoint: endpoint.Config{Settings: settings.InForce{Settings: settings.Settings{MaxUnlistedPeers: 4}}}})
 	require.NoError(t, err)
 	c := r.EP.Counters()
 	r.Recv(nil, 8, 0, 0, 0)
