@@ -296,9 +296,9 @@ func (a *access) onIntruded(m *peer.Intruded) {
 }
 
 // onUnlistedRefused takes the device's report that it refused an access by a queue pair
-// for which it has no address handle.
+// at which it knows no peer.
 func (a *access) onUnlistedRefused(m *device.Refused) {
-	if l := a.peers.at(m.GID, m.QPN); l != nil {
+	if l := a.peers.now(m.AH, m.QPN, m.GID); l != nil {
 		a.env.Sh.Tell(l.Peer, m)
 		return
 	}

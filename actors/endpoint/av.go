@@ -184,6 +184,15 @@ func (p *peers) at(gid device.GID, qpn uint16) *peer.Link {
 	return nil
 }
 
+// now returns the peer of what the device has reported, nil if there is none: gid says where it is if
+// ah does not. There was none when the device said so, but one may have come since, on the way here.
+func (p *peers) now(ah device.AH, qpn uint16, gid device.GID) *peer.Link {
+	if ah != device.UnknownAH {
+		return p.routes.find(ah, qpn)
+	}
+	return p.at(gid, qpn)
+}
+
 // uri is an address for which there is no address handle: of several devices none is known to
 // lead there, which libfabric's form leaves open.
 func (p *peers) uri(a *wire.RawAddr) string {
@@ -437,12 +446,13 @@ func (r *routes) all() iter.Seq[*peer.Link] {
 	}
 }
 
-// from returns the GID of a packet's sender, zero if the device does not know it.
-func (r *routes) from(p *device.RecvPkt) device.GID {
-	if int(p.AH) < len(r.gids) {
-		return r.gids[p.AH]
+// gid returns the GID of what the device has reported, which says it itself unless it has an address
+// handle: zero if the device does not know it.
+func (r *routes) gid(ah device.AH, gid device.GID) device.GID {
+	if int(ah) < len(r.gids) {
+		return r.gids[ah]
 	}
-	return p.GID
+	return gid
 }
 
 // set makes l the current peer at its queue pair, and returns the one that it replaces.

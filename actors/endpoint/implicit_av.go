@@ -27,10 +27,10 @@ import (
 func (p *peers) onUnlisted(r *device.RecvPkt) {
 	addr, ok := p.identify(r)
 	if !ok {
-		addr, ok = p.evicted.sender(r, p.routes.from(r))
+		addr, ok = p.evicted.sender(r, p.routes.gid(r.AH, r.GID))
 	}
 	if !ok {
-		if !p.checks.claims(r, p.routes.from(r)) {
+		if !p.checks.claims(r, p.routes.gid(r.AH, r.GID)) {
 			p.onNoAddress(r)
 		}
 		return
@@ -52,7 +52,7 @@ func (p *peers) identify(r *device.RecvPkt) (wire.RawAddr, bool) {
 	}
 	if raw, ok := r.View.RawAddr(); ok {
 		gid := raw.GID()
-		if from := p.routes.from(r); from != (device.GID{}) && from != gid {
+		if from := p.routes.gid(r.AH, r.GID); from != (device.GID{}) && from != gid {
 			return wire.RawAddr{}, false
 		}
 		return wire.MakeRawAddr(gid, r.QPN, id), true
@@ -66,11 +66,7 @@ func (p *peers) identify(r *device.RecvPkt) (wire.RawAddr, bool) {
 // onNoAddress takes a packet that does not say who sent it. It is of the peer there if only
 // the device's address handle is missing.
 func (p *peers) onNoAddress(r *device.RecvPkt) {
-	l := p.at(r.GID, r.QPN)
-	if r.AH != device.UnknownAH {
-		l = p.routes.find(r.AH, r.QPN) // it came while the packet was on its way here
-	}
-	if l != nil && r.Err == nil {
+	if l := p.now(r.AH, r.QPN, r.GID); l != nil && r.Err == nil {
 		p.env.Sh.Call(l.Peer, r.Arrived())
 		return
 	}
@@ -662,15 +658,11 @@ func (p *peers) probeOldest() {
 // onGone: a process is dead, or has closed its queue pair, of which there was no peer when the
 // device said so. There may be one by now, made of a packet that the device reported with it.
 func (p *peers) onGone(g *device.Gone) {
-	if l := p.at(g.GID, g.QPN); l != nil {
+	if l := p.now(g.AH, g.QPN, g.GID); l != nil {
 		p.env.Sh.Tell(l.Peer, g)
 		return
 	}
-	gid := g.GID
-	if int(g.AH) < len(p.routes.gids) {
-		gid = p.routes.gids[g.AH]
-	}
-	p.evicted.markGone(g, gid)
+	p.evicted.markGone(g, p.routes.gid(g.AH, g.GID))
 }
 
 // connidCheck is about an endpoint that claims to have replaced a peer, by a new connid from the

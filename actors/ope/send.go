@@ -255,18 +255,22 @@ func (t *Txe) factsOf() Facts {
 	return f
 }
 
-// shape chooses by the facts. A write that takes several operations becomes the first of them.
+// shape chooses by the facts. A write that takes several operations becomes the first of them, and
+// that may take several, too: the device writes from memory that is long enough to be registered, but
+// not from a part of it.
 func (t *Txe) shape(f *Facts) (Shape, error) {
-	if t.q.Kind == KindWrite && t.q.hasIOVs() {
-		if last, ok := f.splits(t.q); ok {
-			if t.entry == nil {
-				t.keep()
-			}
-			t.q.split(t.pools, t.link, last)
-			source, local := f.Source, f.Local
-			*f = t.factsOf()
-			f.Source, f.Local = f.Source && source, f.Local && local
+	for t.q.Kind == KindWrite && t.q.hasIOVs() {
+		last, ok := f.splits(t.q)
+		if !ok {
+			break
 		}
+		if t.entry == nil {
+			t.keep()
+		}
+		t.q.split(t.pools, t.link, last)
+		source, local := f.Source, f.Local
+		*f = t.factsOf()
+		f.Source, f.Local = f.Source && source, f.Local && local
 	}
 	return f.Choose(t.pools.policy(t.link))
 }

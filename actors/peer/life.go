@@ -42,7 +42,7 @@ func (p *Peer) onWatch() {
 		p.link.excuse()
 	}
 	if p.link.load.putOff > 0 || p.env.Q.Throttled() {
-		p.link.excuse() // what we ask for, or the answer, is held back
+		p.link.slacken() // what we ask for, or the answer, is held back
 	}
 	if p.env.Q.Throttled() {
 		p.heardFrom()
@@ -108,7 +108,9 @@ func (p *Peer) noRoom() {
 	if n := c.SendDone + c.SendProblem; n != p.ended {
 		p.ended = n
 		p.link.reached = p.env.now()
-		p.link.excuse()
+		if p.link.load.putOff == 0 { // else the tick has done it
+			p.link.slacken()
+		}
 	}
 }
 
@@ -137,6 +139,18 @@ func (l *Link) known() {
 func (l *Link) excuse() {
 	for m := l.load.members; m != nil; m = m.next {
 		m.GotOn(l)
+	}
+}
+
+// slacken lets only a quarter of the time between two ticks count for operations that wait for an
+// answer: the request or the answer may be held back for want of memory. But it may as well never
+// come, and what the application does next may be what would free the memory.
+func (l *Link) slacken() {
+	now, slack := l.env.now(), l.env.Config.ProbeAfter/4*3
+	for m := l.load.members; m != nil; m = m.next {
+		if m.since != 0 {
+			m.since = min(m.since.Add(slack), max(now, 1))
+		}
 	}
 }
 
