@@ -341,8 +341,8 @@ type Evicted struct {
 	unknown   int32 // Link.UnknownAborts
 	hostID    uint64
 
-	handshake                          handshakeState
-	handshaken, hasFamily, otherErrors bool
+	handshake             handshakeState
+	handshaken, hasFamily bool
 }
 
 // Idle reports whether nothing is in progress with the peer, nothing of its is kept here, and
@@ -374,7 +374,7 @@ func (l *Link) Evict() (Evicted, bool) {
 		QKey: l.QKey, expected: p.window.Expected(), next: p.nextID,
 		features: l.Features, userQP: l.UserQP, family: l.Family, heard: l.heard,
 		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: l.HostID(),
-		handshake: p.handshake, handshaken: l.Handshaken, hasFamily: l.hasFamily, otherErrors: l.otherErrors,
+		handshake: p.handshake, handshaken: l.Handshaken, hasFamily: l.hasFamily,
 	}, true
 }
 
@@ -391,7 +391,7 @@ func (l *Link) Restore(r *Evicted) {
 	p.nextID, l.floor = r.next, r.next
 	p.handshake = r.handshake
 	l.Features, l.UserQP, l.Family, l.hasFamily = r.features, r.userQP, r.family, r.hasFamily
-	l.Handshaken, l.otherErrors, l.heard = r.handshaken, r.otherErrors, r.heard
+	l.Handshaken, l.heard = r.handshaken, r.heard
 	l.keysWrong, l.UnknownAborts = r.keysWrong, r.unknown
 	l.chooseHeaders()
 }

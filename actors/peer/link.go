@@ -44,7 +44,6 @@ type Link struct {
 	hasFamily   bool
 	lineStalled bool  // the line waits for requests that are under way
 	watched     bool  // the peer looks after operations in progress
-	otherErrors bool  // it sends a PEER_ERROR that cannot be read
 	heldBack    bool  // it is in Env.HeldBack
 	overLimit   bool  // it is over PeerMemory, or was and is not yet well below
 	noRoom      bool  // it is held back for want of room, see HoldBackForRoom
@@ -127,6 +126,24 @@ func (l *Link) Can(f wire.Feature) bool {
 	return ours && l.Handshaken && l.Features.Has(f)
 }
 
+// TakesAbort reports whether the peer is told by PEER_ERROR that an operation is over. What
+// upstream has of it is for messages; that a request for memory is over (memory) is told to
+// efactor on its software devices alone, which say that they have no device_version.
+func (l *Link) TakesAbort(memory bool) bool {
+	if !l.Can(wire.FeaturePeerError) {
+		return false
+	}
+	return l.Self || !l.env.Config.Homogeneous && (!memory || l.hasFamily && l.Family == 0)
+}
+
+// MayTakeAbort is TakesAbort of a peer that may not have said yet what it knows.
+func (l *Link) MayTakeAbort(memory bool) bool {
+	if l.Known() {
+		return l.TakesAbort(memory)
+	}
+	return l.path().Features.Has(wire.FeaturePeerError)
+}
+
 // CanRDMA reports whether RDMA reads (or writes) work between the devices: both have
 // them, and they are of one family (§2.1.1: the first EFA device reads only from
 // its own kind).
@@ -168,7 +185,7 @@ const maxAhead = 8192
 
 // mayRun reports whether id may be given out, which is maxAhead or more ahead of the floor.
 func (l *Link) mayRun(id uint32) bool {
-	if l.out > 0 && !l.Can(wire.FeaturePeerError) {
+	if l.out > 0 && !l.TakesAbort(false) {
 		l.lineStalled = true
 		return false
 	}

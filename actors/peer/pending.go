@@ -11,20 +11,35 @@ import (
 // pendingControl is the control packets that a failed peer gets first if it comes back:
 // RECEIPT, EOR and PEER_ERROR of operations that have ended.
 type pendingControl struct {
-	headers [][]byte // the oldest first
-	sending bool     // the first of them is under way
-	lost    bool     // a msg_id of ours is lost, and nothing makes up for that
-	why     error    // the peer had failed; nil: it has not come back yet
+	headers []pendingHeader // the oldest first
+	sending bool            // the first of them is under way
+	lost    bool            // a msg_id of ours is lost, and nothing makes up for that
+	why     error           // the peer had failed; nil: it has not come back yet
 	room    device.SlotWait
 }
 
+// pendingHeader is one of them.
+type pendingHeader struct {
+	b      []byte
+	memory bool // a PEER_ERROR for a request for memory
+}
+
 // AddPending keeps a control packet for the peer, which has failed and may come back.
-func (l *Link) AddPending(header []byte) {
+func (l *Link) AddPending(header []byte) { l.addPending(pendingHeader{b: header}) }
+
+// AddPendingAbort is AddPending of a PEER_ERROR, see TakesAbort.
+func (l *Link) AddPendingAbort(header []byte, memory bool) {
+	l.addPending(pendingHeader{header, memory})
+}
+
+func (l *Link) addPending(h pendingHeader) {
 	if l.Err == nil || l.Away {
 		d := l.needPending()
-		d.headers = append(d.headers, header)
+		d.headers = append(d.headers, h)
 	}
 }
+
+func (h *pendingHeader) is(t wire.Type) bool { return wire.Type(h.b[0]) == t }
 
 // needPending returns the peer's pendingControl, which it makes if there is none.
 func (l *Link) needPending() *pendingControl {
@@ -46,7 +61,7 @@ func (d *pendingControl) send(p *Peer) {
 		p.ask() // its HANDSHAKE says what it understands
 		return
 	}
-	for len(d.headers) > 0 && wire.Type(d.headers[0][0]) == wire.TypePeerError && !l.Can(wire.FeaturePeerError) {
+	for len(d.headers) > 0 && d.headers[0].is(wire.TypePeerError) && !l.TakesAbort(d.headers[0].memory) {
 		d.headers = d.headers[1:]
 		d.lost = true
 	}
@@ -62,11 +77,11 @@ func (d *pendingControl) send(p *Peer) {
 		p.env.Q.AwaitSlot(&d.room)
 		return
 	}
-	if d.sending = p.post(pke, append(pke.Header(), d.headers[0]...)); !d.sending {
+	if d.sending = p.post(pke, append(pke.Header(), d.headers[0].b...)); !d.sending {
 		p.fail(errPending, true)
 		return
 	}
-	if wire.Type(d.headers[0][0]) == wire.TypePeerError {
+	if d.headers[0].is(wire.TypePeerError) {
 		p.env.Counters.PeerErrorsSent++
 	}
 }
