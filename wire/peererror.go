@@ -126,10 +126,7 @@ func (p *PeerError) Append(b []byte) []byte {
 		b = le.AppendUint32(b, p.OpID)
 		b = le.AppendUint32(b, uint32(p.RefKind))
 	case PeerErrorForm28:
-		id, valid := p.OpID, uint32(1)
-		if id == NoOpID {
-			id, valid = 0, 0
-		}
+		id, valid := p.opID()
 		b = le.AppendUint32(b, p.MsgID)
 		b = le.AppendUint32(b, id)
 		b = le.AppendUint32(b, valid)
@@ -180,16 +177,27 @@ func (p *PeerError) fields(l *line) {
 	case PeerErrorForm20:
 		l.uint("op_id", uint64(p.OpID))
 		l.text("ref_kind", p.RefKind.String())
+	case PeerErrorForm28:
+		id, valid := p.opID()
+		l.uint("msg_id", uint64(p.MsgID))
+		l.uint("op_id", uint64(id))
+		l.uint("op_id_valid", uint64(valid))
+		l.text("emitter", p.Emitter.String())
 	default:
 		l.uint("msg_id", uint64(p.MsgID))
 		if p.OpID != NoOpID {
 			l.uint("op_id", uint64(p.OpID))
 		}
 		l.text("emitter", p.Emitter.String())
-		if p.Form == PeerErrorForm28 {
-			l.uint("form", PeerErrorLen28)
-		}
 	}
 	l.uint("prov_errno", uint64(p.ProvErrno))
 	l.connID(p.HasConnID, p.ConnID)
+}
+
+// opID is op_id and op_id_valid of the form of 28 bytes.
+func (p *PeerError) opID() (id, valid uint32) {
+	if p.OpID == NoOpID {
+		return 0, 0
+	}
+	return p.OpID, 1
 }

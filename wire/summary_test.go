@@ -84,7 +84,7 @@ func TestSummary(t *testing.T) {
 		{&PeerError{MsgID: 3, OpID: NoOpID, Emitter: EmitterTX, ProvErrno: 7}, "", "PEER_ERROR msg_id=3 emitter=txe prov_errno=7"},
 		{
 			&PeerError{Form: PeerErrorForm28, MsgID: 3, OpID: NoOpID, Emitter: 9, ProvErrno: 7}, "",
-			"PEER_ERROR msg_id=3 emitter=9 form=28 prov_errno=7",
+			"PEER_ERROR msg_id=3 op_id=0 op_id_valid=0 emitter=9 prov_errno=7",
 		},
 		{
 			&Handshake{
