@@ -557,7 +557,7 @@ func (d *rxExt) onBroken() {
 		r.m.ForgoAll()
 		r.gotData()
 	case r.m.Proto != DirectRead && r.canRefuse() &&
-		!(status == device.StatusBadAddress && r.link.Can(wire.FeaturePeerError)):
+		!(status == device.StatusBadAddress && r.link.TakesAbort(r.target)):
 		d.refuse(failed)
 		r.resume()
 	default:
@@ -573,8 +573,8 @@ func (d *rxExt) endReading(err error, s device.Status) {
 		return
 	}
 	if r.m.Proto != DirectRead && r.link.Err == nil {
-		if r.link.Can(wire.FeaturePeerError) {
-			r.sendError(uint32(s))
+		if r.link.TakesAbort(r.target) {
+			r.sendError(errno.Provider(s))
 		} else {
 			r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
 				Err: fmt.Errorf("%w: it cannot be told that its memory was not read: %w", peer.ErrPeerFailed, err), Tell: true,

@@ -340,7 +340,7 @@ func (t *Txe) mayPost(sent *sentBatch, seg Segment, granted bool, n int) bool {
 		}
 		t.noteWaits(sent, t.blocked.Queued(), why)
 		t.blocked.Await(l, t.ref, !shy)
-	case t.m.Proto == ErrorOnly && !l.Can(wire.FeaturePeerError):
+	case t.m.Proto == ErrorOnly && !l.TakesAbort(t.x.abort.Memory):
 		t.must(t.m.Fail())
 		t.notUnderstood()
 	case n == burst:
@@ -621,6 +621,11 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
+	if pkt.Type == wire.TypePeerError && pkt.Emitter != 0 && pkt.MsgID != t.spentID() {
+		env.Counters.BadID++
+		pkt.Free()
+		return
+	}
 	if t.m.State == TxErr && pkt.OfOrphan(t.id) {
 		t.pools.env.Sh.Call(t.pools.env.Endpoint, pkt.Arrive())
 		return
@@ -728,8 +733,9 @@ func (t *Txe) onNACK() error {
 		t.must(t.m.Fail())
 		switch {
 		case !t.marks.spent: // the target has ended the write already
-		case t.link.Can(wire.FeaturePeerError):
-			t.sendAborted(wire.RefMsgID, t.ticket.MsgID)
+		case t.link.TakesAbort(false):
+			a := t.abort()
+			t.sendAborted(&a)
 		default:
 			t.lostID(t.err)
 		}

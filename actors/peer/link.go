@@ -42,7 +42,6 @@ type Link struct {
 	hasFamily   bool
 	lineStalled bool // the line waits for requests that are under way
 	watched     bool // the peer looks after operations in progress
-	otherErrors bool // it sends a PEER_ERROR that cannot be read
 	place       Place
 	Err         error // why the peer has failed; nil: it has not, or it is back
 	failed      error // as Err, and kept while the peer is owed something of that time
@@ -184,6 +183,24 @@ func (l *Link) Can(f wire.Feature) bool {
 	return ours && l.Handshaken && l.Features.Has(f)
 }
 
+// TakesAbort reports whether the peer is told by PEER_ERROR that an operation is over. What
+// upstream has of it is for messages; that a request for memory is over (memory) is told to
+// efactor on its software devices alone, which say that they have no device_version.
+func (l *Link) TakesAbort(memory bool) bool {
+	if !l.Can(wire.FeaturePeerError) {
+		return false
+	}
+	return l.Self || !l.env.Config.Homogeneous && (!memory || l.hasFamily && l.Family == 0)
+}
+
+// MayTakeAbort is TakesAbort of a peer that may not have said yet what it knows.
+func (l *Link) MayTakeAbort(memory bool) bool {
+	if l.Known() {
+		return l.TakesAbort(memory)
+	}
+	return l.path().Features.Has(wire.FeaturePeerError)
+}
+
 // CanRDMA reports whether RDMA reads (or writes) work between the devices: both have
 // them, and they are of one family (§2.1.1: the first EFA device reads only from
 // its own kind).
@@ -225,7 +242,7 @@ const maxAhead = 8192
 
 // mayRun reports whether id may be given out, which is maxAhead or more ahead of the floor.
 func (l *Link) mayRun(id uint32) bool {
-	if l.load.out > 0 && !l.Can(wire.FeaturePeerError) {
+	if l.load.out > 0 && !l.TakesAbort(false) {
 		l.lineStalled = true
 		return false
 	}

@@ -145,8 +145,10 @@ func (f *InForce) Retries() uint8 { return uint8(max(f.RNRRetry, 0)) }
 // Features is what HANDSHAKE tells peers that an endpoint with the settings can do on a
 // device (§2.1): the protocol's own always, RDMA as the device has it.
 func Features(s *Settings, i *device.Info) wire.Features {
-	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt,
-		wire.FeatureReadNACK, wire.FeaturePeerError)
+	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt, wire.FeatureReadNACK)
+	if i.Kind() != "efa" || s.AnnounceAborts {
+		f.Set(wire.FeaturePeerError)
+	}
 	if i.RDMARead && !s.NoRDMARead {
 		f.Set(wire.FeatureRDMARead)
 	}

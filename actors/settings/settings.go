@@ -93,6 +93,12 @@ type Settings struct {
 	// that nothing but CTSDATA waits for their HANDSHAKE (§2.1,
 	// FI_OPT_EFA_HOMOGENEOUS_PEERS).
 	Homogeneous bool
+	// AnnounceAborts has an endpoint on EFA tell its peers that it knows PEER_ERROR, and send it to
+	// those that say the same: a send beyond DetachLimit that is given up then ends there at once.
+	// Without it such a send goes on until the peer has it, at most PeerTimeout, then the peer has
+	// failed. libfabric has PEER_ERROR from 2.7 on, with which this was not run. Elsewhere endpoints
+	// always announce it; with Homogeneous none is sent. One that comes is read in any case.
+	AnnounceAborts bool
 
 	knobs Knobs
 }
