@@ -59,8 +59,8 @@ type QP interface {
 	DestroyAH(ah AH) error
 
 	// PostSend queues one packet or RDMA request. ErrQueueFull, ErrTooLong,
-	// ErrBadAH, ErrNotSupported (a kind of request, or more pieces, than Info has)
-	// and ErrClosed change nothing. Buffers stay the
+	// ErrBadAH, ErrNotSupported (a kind of request, or more pieces, than Info has),
+	// ErrUnsent and ErrClosed change nothing. Buffers stay the
 	// device's until the completion, except that those of a WRSend are free at
 	// once if Info.CopiesAtPost. A request that sets wr.Prompt has no completion
 	// if wr.Over is true afterwards: then it has succeeded already.
@@ -108,7 +108,8 @@ type QP interface {
 	HoldBack(ah AH, qpn uint16, on bool, turn uint32) error
 
 	// Why is the reason, if the device knows it, for which sends by an address handle end with
-	// StatusUnknownPeer or StatusMismatch: an error of TLS for example. Else it is nil.
+	// StatusUnknownPeer, StatusMismatch or StatusQPInternal: an error of TLS for example. Else it
+	// is nil.
 	Why(ah AH) error
 
 	// Doorbell makes what was posted since the last one go out.

@@ -180,19 +180,15 @@ func (n *network) listen(at address) (address, error) {
 
 // accept takes a waiting connection; errNothing: there is none.
 func (n *network) accept() (socket, address, error) {
-	for {
-		fd, sa, err := unix.Accept4(n.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		switch {
-		case err == nil:
-			n.tune(fd)
-			return fd, addressOf(sa), nil
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
-		case errors.Is(err, unix.EAGAIN):
-			return noSocket, address{}, errNothing
-		default:
-			return noSocket, address{}, err
-		}
+	fd, sa, err := unix.Accept4(n.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	if errors.Is(err, unix.EAGAIN) {
+		err = errNothing
 	}
+	if err != nil {
+		return noSocket, address{}, err
+	}
+	n.tune(fd)
+	return fd, addressOf(sa), nil
 }
 
 // watchListener changes whether connections that wait make news, and reports whether it could.
