@@ -1,5 +1,7 @@
 package device
 
+import "time"
+
 // QPType is the transport of a queue pair.
 type QPType uint8
 
@@ -10,6 +12,10 @@ type QPConfig struct {
 	QPNs             []uint16 // of several devices: the number on each, instead of QPN
 	QKey             uint32   // also the connid of the endpoint (§1.4); bit 31 is the kernel's on EFA
 	RNRRetry         uint8    // device resends before it reports RNR; 7: for ever
+
+	// Silence is for how long the other side of a request may be silent before a device that
+	// keeps connections ends it; 0: as the device has it.
+	Silence time.Duration
 
 	// Type is the transport; UD takes Info.Datagram.
 	Type QPType

@@ -82,7 +82,7 @@ func (d *dialer) connected(l *lane) {
 // session begins anew, since the other side may have taken the first one.
 func (d *dialer) again(l *lane, why error) bool {
 	s := l.s
-	if !reset(why) || s.r.doubt || s.tries == maxTries || d.p.dev.cfg.Clock.Now().Sub(s.began) > d.p.dev.cfg.Timeout {
+	if !reset(why) || s.r.doubt || s.tries == maxTries || d.p.dev.cfg.Clock.Now().Sub(s.began) > d.p.timeout {
 		return false
 	}
 	s.tries++

@@ -288,7 +288,7 @@ func (n *network) closeStream(st stream) {
 
 // tune sets the options that all sockets have.
 func (n *network) tune(fd socket) {
-	ms := max(int(n.p.dev.cfg.Timeout/time.Millisecond), 1)
+	ms := max(int(n.p.timeout/time.Millisecond), 1)
 	secs := max(ms/1000, 1)
 	for _, o := range [...]struct{ level, name, value int }{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
