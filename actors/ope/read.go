@@ -139,6 +139,7 @@ func (d *rxExt) onGrant(p *device.Pke) {
 	p.Span = r.span
 	if err := q.Post(p); err != nil {
 		q.Free(p)
+		r.link.Unposted(&d.ticket)
 		r.fail(fmt.Errorf("%s: %w", s.Proto, err))
 		return
 	}

@@ -144,6 +144,7 @@ func (t *Txe) sendEager(p *device.Pke) {
 	}
 	over, err := env.Q.PostPrompt(p, true)
 	if err != nil {
+		t.unposted()
 		t.fail(fmt.Errorf("%s: %w", Eager, err))
 		env.Q.Free(p)
 		return
@@ -373,7 +374,8 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	if borrowed {
 		t.detachBorrowed(p, false)
 	}
-	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil {
+	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil && (t.m.Sent == 0 || !env.Q.PutOff(p, err)) {
+		t.unposted()
 		return false, fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
 	if borrowed && !over {
@@ -392,6 +394,13 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	}
 	t.must(t.m.Posted(seg))
 	return over, nil
+}
+
+// unposted: the device did not take a packet. If it is the first one, nothing has left of the operation.
+func (t *Txe) unposted() {
+	if t.m.Flying == 0 && t.m.Sent == 0 && t.link.Unposted(&t.ticket) {
+		t.marks.spent = false
+	}
 }
 
 // isREQ reports whether a packet of the operation's own is a request with a msg_id.

@@ -16,8 +16,8 @@ const Unlisted = ^uint64(0) - 1
 // Link is what operations and the endpoint see of a peer; all of them are on one shard. The
 // peer writes the exported fields, except those that say that another does. The others are
 // written by the peer and by the methods below, which operations and the endpoint call. No
-// method reaches into the peer's own state but Submit, which enters the peer, Snapshot,
-// which only reads it, and Join and Await, which start the watch.
+// method reaches into the peer's own state but Submit, which enters the peer, Unposted, which takes
+// back what Submit gave, Snapshot, which only reads it, and Join and Await, which start the watch.
 type Link struct {
 	Peer   shard.Ref
 	Handle uint64 // in the address vector, or Unlisted; the endpoint writes it

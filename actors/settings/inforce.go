@@ -71,9 +71,10 @@ func (f InForce) On(i *device.Info) InForce {
 	f.ReadCredits = f.Credits
 	def(&f.RecvWindow, or(f.Habits.RecvWindow, 16), 0)
 	def(&f.RNRRetry, 3, 0)
-	def(&f.RNRMax, time.Second, 0)
-	def(&f.ProbeAfter, time.Second, 0)
 	def(&f.PeerTimeout, 10*time.Second, 0)
+	def(&f.RNRMax, time.Second, f.PeerTimeout/timely)
+	def(&f.ProbeAfter, time.Second, f.PeerTimeout/timely)
+	f.RNRInitial = min(f.RNRInitial, f.RNRMax)
 	def(&f.PeerMemory, 256<<20, 0)
 	def(&f.TotalMemory, 1<<30, 0)
 	def(&f.DetachLimit, 1<<20, 0)
@@ -86,6 +87,10 @@ func (f InForce) On(i *device.Info) InForce {
 	f.adopt(&f.Habits, i.MTU)
 	return f
 }
+
+// timely is the part of PeerTimeout within which a peer is asked at the latest for a sign of life, so that it has
+// the rest to give one: a silent peer is probed by then, and one in back-off, which is not probed, is tried again.
+const timely = 4
 
 // adopt has the switch points be as another release's habits make them.
 func (f *InForce) adopt(h *Habits, mtu int) {
