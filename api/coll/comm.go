@@ -335,7 +335,8 @@ const (
 	optSegment
 )
 
-// NonCommutative has the operator applied in the order of the ranks, see [Op].
+// NonCommutative has the operator applied in the order of the ranks, see [Op]. Scan and Exscan
+// need no telling.
 var NonCommutative = Option{kind: optNonCommutative}
 
 // Use names the algorithm to take instead of the one that fits: for tests and

@@ -27,8 +27,8 @@
 // a span that names it, and has an event for each round; the operations of package
 // efa are spans within it. [Use] forces one.
 //
-// Reductions are done in any order that pleases, but with [NonCommutative] in that of
-// the ranks. All ranks have the same result, to the bit. In place means that in and
+// Reductions are done in any order that pleases, but with [NonCommutative], and in Scan and
+// Exscan, in that of the ranks. All ranks have the same result, to the bit. In place means that in and
 // out are one slice, or one is this rank's part of the other; otherwise they must
 // not overlap.
 //
@@ -41,7 +41,8 @@
 //
 // # When something fails
 //
-// A rank that meets an error (a dead rank, its context's end, an unexpected message)
+// A rank that meets an error (a dead rank, its context's end, an unexpected message, an
+// operator that panics)
 // informs all others, and all collectives of the group that are in progress or come
 // later, on all ranks, return the same *[RankError], which names the rank at fault. That
 // takes as long as package efa takes to notice a death (half a second over shared

@@ -18,16 +18,17 @@ var (
 	// ErrMismatch: the ranks did not call the same collective with arguments that
 	// fit together.
 	ErrMismatch = errors.New("coll: the ranks' calls do not fit together")
-	// ErrAborted: a rank gave up, since its context ended or it called Abort.
+	// ErrAborted: a rank gave up, since its context ended, it called Abort, or its operator
+	// did not return.
 	ErrAborted = errors.New("coll: given up")
 	// ErrNoContext: there are as many groups as there can be at a time.
 	ErrNoContext = errors.New("coll: no context id is free")
 )
 
 // RankError is the error of all collectives of a group after one of its ranks has
-// failed: because it died (Err is efa.ErrPeerFailed), gave up (ErrAborted) or
-// called another collective than others did (ErrMismatch). All ranks that live get
-// it.
+// failed: because it died (Err is efa.ErrPeerFailed), gave up (ErrAborted; its operator
+// panicked, too) or called another collective than others did (ErrMismatch). All ranks that
+// live get it.
 type RankError struct {
 	Rank int // in the group that the collective was called on
 	Err  error
@@ -51,9 +52,6 @@ func (g *group) fail(e *RankError) error {
 	if !g.claim.CompareAndSwap(nil, e) {
 		return g.failed()
 	}
-	if l := g.family.cfg.Logger; l != nil {
-		l.Warn("group of ranks failed", "context", g.id, "rank", e.Rank, "err", e.Err)
-	}
 	g.notify(e)
 	g.fate.Store(e)
 	close(g.gone)
@@ -63,6 +61,9 @@ func (g *group) fail(e *RankError) error {
 	}
 	g.mu.Unlock()
 	g.revocations.cancel()
+	if l := g.family.cfg.Logger; l != nil { // last: it is the caller's, and may not return
+		l.Warn("group of ranks failed", "context", g.id, "rank", e.Rank, "err", e.Err)
+	}
 	return e
 }
 
