@@ -22,8 +22,8 @@
 //	kubernetes  JOB_COMPLETION_INDEX: an indexed Job
 //	alone       nothing: one rank
 //
-// Traces that contradict each other or lack a part are an error, never a reason to go on
-// with the next. docs/launch.md has the command lines, and all variables.
+// Traces that contradict each other or lack a part, and those of launchers that are not
+// spoken, are an error, never a reason to go on with the next. docs/launch.md has the command lines, and all variables.
 //
 // # How ranks meet
 //
@@ -36,5 +36,5 @@
 // reveals it.
 //
 // Where to start reading: group.go (Init), then env.go (which launcher; launchers.go and
-// pmi.go have them one by one) and job.go (the board, and how its ranks meet).
+// pmi.go have them one by one, traces.go those that are not enough) and job.go (the board, and how its ranks meet).
 package launch

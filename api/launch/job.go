@@ -64,7 +64,7 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 		Rank: p.rank, Size: p.size, LocalRank: p.localRank, LocalSize: p.localSize,
 		Launcher: p.launcher, at: at, env: e, stays: p.stays,
 	}
-	if err := j.greet(ctx); err != nil {
+	if err := j.greet(ctx, p); err != nil {
 		_ = j.Close() // the first error is the cause
 		return nil, err
 	}
@@ -269,12 +269,14 @@ type greeting struct {
 	LocalRank int    `json:"localRank"`
 	LocalSize int    `json:"localSize,omitempty"` // 0: its launcher did not say
 	Host      string `json:"host"`
+	Agent     string `json:"agent,omitempty"` // that has started it, and others
+	Start     string `json:"start,omitempty"` // the agent's number of it
 }
 
 // greet exchanges greetings: it finds ranks that do not fit together, and counts those of
 // this host if the launcher has not.
-func (j *Job) greet(ctx context.Context) error {
-	mine, err := json.Marshal(greeting{greetVersion, j.Rank, j.Size, j.LocalRank, j.LocalSize, hostID()})
+func (j *Job) greet(ctx context.Context, p *place) error {
+	mine, err := json.Marshal(greeting{greetVersion, j.Rank, j.Size, j.LocalRank, j.LocalSize, hostID(), p.agent, p.start})
 	if err != nil {
 		return err
 	}
@@ -295,6 +297,9 @@ func (j *Job) greet(ctx context.Context) error {
 			return public(j.Launcher, board.Failed(r, board.Mistake, "rank %d says that it is rank %d of %d, rank %d that there are %d", r, g.Rank, g.Size, j.Rank, j.Size))
 		}
 	}
+	if f := formerStart(greetings); f != nil {
+		return public(j.Launcher, f)
+	}
 	hosts := make(map[string]bool)
 	for _, g := range greetings {
 		hosts[g.Host] = true
@@ -303,6 +308,26 @@ func (j *Job) greet(ctx context.Context) error {
 	j.names = rankNames(greetings)
 	if j.LocalSize == 0 {
 		j.LocalRank, j.LocalSize = neighbors(greetings, j.Rank)
+	}
+	return nil
+}
+
+// formerStart finds a rank of a start that is over: its agent has started others later.
+func formerStart(all []greeting) error {
+	last := make(map[string]int) // of each agent, the rank that was started last
+	number := func(r int) int {
+		n, _ := strconv.Atoi(all[r].Start)
+		return n
+	}
+	for r, g := range all {
+		if was, ok := last[g.Agent]; g.Agent != "" && (!ok || number(r) > number(was)) {
+			last[g.Agent] = r
+		}
+	}
+	for r, g := range all {
+		if now, ok := last[g.Agent]; ok && number(r) < number(now) {
+			return board.Failed(r, board.Mistake, "rank %d is left over from start %s of agent %s, which has started rank %d in start %s: end that process", r, g.Start, g.Agent, now, all[now].Start)
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -72,6 +73,9 @@ func checkRendezvous(addr string) error {
 	if host == "" {
 		return bad("rendezvous %q: want host:port, where all ranks find rank 0", addr)
 	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
+		return bad("rendezvous %q: %q is neither a host's name nor an IP address", addr, host)
+	}
 	return nil
 }
 
@@ -103,10 +107,12 @@ func (e *environment) findTorchrun() (*place, error) {
 	return e.torchrun("torchrun")
 }
 
+var torchrunVars = []string{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+
 // findLikeTorchrun: those that set the same variables, for instance Kubeflow's PyTorchJob.
 // They are so plain that all must be there.
 func (e *environment) findLikeTorchrun() (*place, error) {
-	for _, name := range []string{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} {
+	for _, name := range torchrunVars {
 		if e.get(name) == "" {
 			return nil, nil
 		}
@@ -123,8 +129,11 @@ func (e *environment) torchrun(name string) (*place, error) {
 	if p.localRank, p.localSize, err = e.locals("LOCAL_RANK", "LOCAL_WORLD_SIZE"); err != nil {
 		return nil, err
 	}
-	if id := e.get("TORCHELASTIC_RUN_ID"); id != "" { // the agent starts anew after a failure
-		p.job = "torchrun-" + clip(id) + "-" + clip(e.get("TORCHELASTIC_RESTART_COUNT"))
+	// The agents start all ranks anew after a failure. Each counts its own failures, so its ranks
+	// alone have the same count; all agents agree on a port for each start, or keep theirs.
+	if id := e.get("TORCHELASTIC_RUN_ID"); id != "" {
+		p.job = "torchrun-" + clip(id) + "-" + clip(e.get("MASTER_PORT"))
+		p.agent, p.start = clip(e.get("GROUP_RANK")), clip(e.get("TORCHELASTIC_RESTART_COUNT"))
 	}
 	addr := e.cfg.Rendezvous
 	if addr == "" && size > 1 {
@@ -141,6 +150,9 @@ func (e *environment) torchrunRendezvous() (string, error) {
 	host := e.get("MASTER_ADDR")
 	if host == "" {
 		return "", bad("MASTER_ADDR is not set")
+	}
+	if ip, ok := strings.CutPrefix(host, "["); ok { // as URLs have IPv6 addresses
+		host = strings.TrimSuffix(ip, "]")
 	}
 	port, err := e.needed("MASTER_PORT", 1, 1<<16-1)
 	if err != nil {
@@ -222,6 +234,9 @@ func (e *environment) findSlurm() (*place, error) {
 	}
 	id := e.get("SLURM_JOB_ID") + "." + step
 	job := "slurm-" + clip(e.get("SLURM_CLUSTER_NAME")) + "-" + id // clusters may share a host, and all count from 1
+	if n := e.get("SLURM_RESTART_COUNT"); n != "" {                // a task of a former start may live
+		job += "-" + clip(n)
+	}
 	p := &place{launcher: "slurm: step " + id, rank: rank, size: size, job: job}
 	addr := e.cfg.Rendezvous
 	if addr == "" && size > 1 {
@@ -259,10 +274,6 @@ func portOf(job string) int {
 	return firstPort + int(h.Sum32()%numPorts)
 }
 
-// firstSpecialStep is the first of the numbers that Slurm gives to steps without a
-// command of the user's: batch scripts, salloc's interactive step, ssh sessions.
-const firstSpecialStep = 0xfffffff0
-
 // slurmByHand reports whether this process was started by hand from a shell in the step
 // that the variables describe, and not as a task of it. Then Slurm is ignored, or there
 // is an error if the step has other tasks: it is unknown whether they will call Init.
@@ -271,7 +282,7 @@ func (e *environment) slurmByHand(launcher, sizeName string) (skip bool, err err
 		return false, nil // the user has set the launcher
 	}
 	step := e.get("SLURM_STEP_ID")
-	if n, err := strconv.ParseUint(step, 10, 32); err == nil && n >= firstSpecialStep {
+	if specialStep(step) {
 		return true, nil
 	}
 	// srun --pty is the only way by which a task has a terminal. Its variables go on to
