@@ -46,7 +46,9 @@
 // informs all others, and all collectives of the group that are in progress or come
 // later, on all ranks, return the same *[RankError], which names the rank at fault. That
 // takes as long as package efa takes to notice a death (half a second over shared
-// memory, at most twice PeerTimeout otherwise) and two messages more; no rank hangs.
+// memory, at most twice PeerTimeout otherwise) and two messages more; no rank hangs. A rank
+// that was cut off or stopped names itself: it can reach no other, or these tell it when it
+// goes on. Of two ranks that lose each other each may name the other.
 // Collectives that a rank has finished by then stay finished there. Other groups are not
 // affected. Wrong arguments are reported before anything is sent, and fail nothing.
 //

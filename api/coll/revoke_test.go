@@ -164,6 +164,57 @@ func TestOutOfReach(t *testing.T) {
 	require.Less(t, pa.world.Elapsed(), noticed)
 }
 
+// TestCutOff: a rank that can reach no other one any more blames itself, as all others do.
+func TestCutOff(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			const victim = 2
+			pa := newParty(t, 4, setup{seed: seed, device: sim.DeviceConfig{RDMARead: seed%2 == 0}, fabric: sim.Config{Delay: 5 * time.Microsecond}})
+			var at [4]sim.Endpoint
+			for i, r := range pa.ranks {
+				raw, _ := r.ep.Address().Raw("sim")
+				at[i] = sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()}
+			}
+			pa.world.Go("cutter", func(context.Context) error {
+				if err := pa.world.Sleep(500 * time.Microsecond); err != nil {
+					return err
+				}
+				for i, other := range at {
+					if i == victim { // it goes on talking to itself
+						continue
+					}
+					for _, r := range []sim.Rule{{From: at[victim], To: other}, {From: other, To: at[victim]}} {
+						r.Fault, r.Status = sim.FaultStatus, device.StatusUnreachable
+						if _, err := pa.world.Fabric().AddRule(r); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+			for i, r := range pa.ranks {
+				pa.world.Go(fmt.Sprint("rank", i), func(ctx context.Context) error {
+					c, err := coll.New(r.cfg)
+					if err != nil {
+						return err
+					}
+					err = endless(ctx, c, seed)
+					var re *coll.RankError
+					if !errors.As(err, &re) || re.Rank != victim || !errors.Is(err, efa.ErrPeerFailed) {
+						return fmt.Errorf("rank %d: %w, where %d was cut off", i, err, victim)
+					}
+					if err := c.Close(ctx); !errors.As(err, &re) || re.Rank != victim {
+						return fmt.Errorf("rank %d: Close: %w", i, err)
+					}
+					return nil
+				})
+			}
+			require.NoError(t, pa.world.Run())
+			require.Less(t, pa.world.Elapsed(), noticed)
+		})
+	}
+}
+
 // TestAbort: a rank aborts between collectives.
 func TestAbort(t *testing.T) {
 	pa := newParty(t, 3, setup{seed: 1})
