@@ -48,7 +48,7 @@ func (e *RankError) Unwrap() error { return e.Err }
 // failure, sends all other ranks a revocation for which each has a receive posted,
 // and only then ends the collectives in progress here. Each rank that gets one does
 // the same once, so that all get it if the first one dies halfway. The rank that seems to be
-// dead is told until Close, see remind, and the rank that finds it so looks whether it is not
+// dead hears of it until Close, see remind, and the rank that finds it so looks whether it is not
 // itself that is cut off, see reach.
 
 // fail makes the group fail with e, unless it has already, and returns its failure.

@@ -36,5 +36,5 @@
 // reveals it.
 //
 // Where to start reading: group.go (Init), then env.go (which launcher; launchers.go and
-// pmi.go have them one by one, traces.go those that are not enough) and job.go (the board, and how its ranks meet).
+// pmi.go have them one by one) and job.go (the board, and how its ranks meet).
 package launch
