@@ -130,7 +130,7 @@ func (g *group) reach(e *RankError) bool {
 	return reached
 }
 
-// The times of reach, and of remind between two attempts.
+// The times of reach and quiesce, and of remind between two attempts.
 const (
 	reachTime  = 20 * time.Second
 	remindTime = time.Second
@@ -247,9 +247,14 @@ func (g *group) decode(b []byte) (e *RankError, ok bool) {
 }
 
 // quiesce waits until every rank has said that it knows of the group's failure, or
-// is dead.
+// is dead. Ranks that have given this one up say it until they close, and not beyond.
 func (g *group) quiesce(ctx context.Context) {
 	e := g.claim.Load()
+	if e.Rank == g.rank && died(e.Err) && !g.family.simulated() {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, reachTime)
+		defer cancel()
+	}
 	for r, peer := range g.peers {
 		if r == g.rank || r == g.revocations.from || r == e.Rank && died(e.Err) {
 			continue
