@@ -207,7 +207,8 @@ type place struct {
 	rank, size           int
 	localRank, localSize int // localSize 0: not said
 	job                  string
-	agent, start         string // ranks of one agent are of one start; "": not said
+	agent, start         string       // ranks of one agent are of one start; "": not said
+	left                 func() error // why this process is left over from a former start; may be nil
 	join                 func(context.Context, *environment, *place) (carrier, error)
 	// stays: the launcher expects the process to sign off at its end.
 	stays bool

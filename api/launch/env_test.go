@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"io"
 	"log/slog"
@@ -17,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // with is an environment of lines NAME=value.
@@ -185,6 +188,24 @@ func TestStarts(t *testing.T) {
 	assert.Equal(t, jobOf(t, count("0")), jobOf(t, count("1")))
 	assert.NotEqual(t, jobOf(t, count("0")), jobOf(t, strings.ReplaceAll(count("0"), "=29500", "=29600")+"EFACTOR_RENDEZVOUS=m:1"))
 	assert.NotEqual(t, jobOf(t, slurmVars), jobOf(t, slurmVars+"SLURM_RESTART_COUNT=1"))
+}
+
+// TestOrphan: a rank that waits for rank 0 gives up when its agent of torchrun has ended.
+func TestOrphan(t *testing.T) {
+	parents := []int{7, 7, 7, 1}
+	left := orphaned(func() int {
+		p := parents[0]
+		parents = parents[1:]
+		return p
+	})
+	p := &place{rank: 1, size: 2, left: left}
+	e, err := Config{getenv: with(""), Logger: slog.New(slog.DiscardHandler)}.resolve()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
+	defer cancel()
+	_, err = joinRendezvous(ctx, e, p, net.JoinHostPort("127.0.0.1", itoa(freeport.Get(t))))
+	require.ErrorContains(t, err, "the agent of torchrun that has started this process (7) has ended")
+	require.Empty(t, parents, "two attempts before")
 }
 
 // TestFormerStart: ranks of one agent have been started together.

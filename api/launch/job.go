@@ -81,6 +81,7 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 func joinRendezvous(ctx context.Context, e *environment, p *place, addr string) (carrier, error) {
 	cfg := rendezvous.Config{
 		Rank: p.rank, Size: p.size, Job: e.cfg.Job, Addr: addr, Insecure: e.cfg.Insecure, Logger: e.cfg.Logger,
+		Left: p.left,
 	}
 	if len(e.cfg.Secret) > 0 {
 		a, err := jobcert.FromSecret(e.cfg.Secret)
@@ -312,7 +313,7 @@ func (j *Job) greet(ctx context.Context, p *place) error {
 	return nil
 }
 
-// formerStart finds a rank of a start that is over: its agent has started others later.
+// formerStart finds a rank that was not started together with others of its agent's.
 func formerStart(all []greeting) error {
 	last := make(map[string]int) // of each agent, the rank that was started last
 	number := func(r int) int {
@@ -326,7 +327,8 @@ func formerStart(all []greeting) error {
 	}
 	for r, g := range all {
 		if now, ok := last[g.Agent]; ok && number(r) < number(now) {
-			return board.Failed(r, board.Mistake, "rank %d is left over from start %s of agent %s, which has started rank %d in start %s: end that process", r, g.Start, g.Agent, now, all[now].Start)
+			return board.Failed(r, board.Mistake, "rank %d was started by agent %s when that had started %s times before, rank %d when it had %s times: end the process that is left over from a former start",
+				r, g.Agent, g.Start, now, all[now].Start)
 		}
 	}
 	return nil

@@ -134,6 +134,7 @@ func (e *environment) torchrun(name string) (*place, error) {
 	if id := e.get("TORCHELASTIC_RUN_ID"); id != "" {
 		p.job = "torchrun-" + clip(id) + "-" + clip(e.get("MASTER_PORT"))
 		p.agent, p.start = clip(e.get("GROUP_RANK")), clip(e.get("TORCHELASTIC_RESTART_COUNT"))
+		p.left = orphaned(os.Getppid)
 	}
 	addr := e.cfg.Rendezvous
 	if addr == "" && size > 1 {
@@ -142,6 +143,18 @@ func (e *environment) torchrun(name string) (*place, error) {
 		}
 	}
 	return p, e.meetAt(p, addr, envRendezvous)
+}
+
+// orphaned reports whether the process that has started this one has ended. An agent of torchrun
+// ends its ranks before it lets a new start begin, unless it was killed.
+func orphaned(parent func() int) func() error {
+	agent := parent()
+	return func() error {
+		if parent() == agent {
+			return nil
+		}
+		return fmt.Errorf("the agent of torchrun that has started this process (%d) has ended, so it belongs to a former start", agent)
+	}
 }
 
 // torchrunRendezvous is the port after MASTER_PORT: at that one the agent has a store of

@@ -333,6 +333,11 @@ var (
 func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		if cfg.Left != nil {
+			if err := cfg.Left(); err != nil {
+				return nil, err
+			}
+		}
 		conn, err := attempt(ctx, cfg)
 		if err == nil {
 			return conn, nil

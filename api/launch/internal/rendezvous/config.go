@@ -26,6 +26,8 @@ type Config struct {
 	// Insecure allows plain connections beyond this host.
 	Insecure bool
 	Logger   *slog.Logger
+	// Left, if not nil, is asked before each attempt to meet rank 0: an error ends them.
+	Left func() error
 
 	linger time.Duration       // 0: byeTime
 	greet  time.Duration       // 0: greetTime
