@@ -38,8 +38,8 @@ type SendReq struct {
 // in the order of the calls.
 //
 // If ctx ends first, a message of which nothing was sent is withdrawn;
-// otherwise what is left of it goes out from a copy, or, beyond DetachLimit, Send
-// waits for the protocol, at most PeerTimeout.
+// otherwise what is left of it goes out from a copy, and the error is ErrAlready, too, or, beyond
+// DetachLimit, Send waits for the protocol, at most PeerTimeout.
 func (e *Endpoint) Send(ctx context.Context, to Addr, p []byte, opts ...OpOption) error {
 	if err := e.send(ctx, to, p, false, 0, opts); err != nil {
 		return e.refused(ope.KindSend, to, err)
