@@ -241,14 +241,6 @@ func (c *Conn) next(ctx context.Context, l lane) (efa.Delivery, error) {
 	return d, err
 }
 
-// move sends bytes that the other side has granted, from where they lie.
-func (c *Conn) move(k kind, value uint64, p []byte) error {
-	if err := c.unreachable(); err != nil {
-		return err
-	}
-	return c.hub.ep.SendTag(c.hub.ctx, c.peer.at, laneBulk.tag(c.to), p, efa.Data(head(k, value)))
-}
-
 // acknowledged sends a frame without a body, also to a peer that has failed, and waits until the
 // other side's device has it and everything before it: a packet that was sent later may come
 // there first.

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"sync"
 	"syscall"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // writer is the half of a connection that sends. Calls of Write have it one at a time, under mu;
@@ -21,6 +24,7 @@ type writer struct {
 	seq     uint16 // of the latest OFFER
 	offered int    // bytes of it that were not sent; 0: it is over
 	granted int    // bytes of it that are to be sent now
+	behind  bool   // what it has granted before goes on from a copy
 	stopped bool   // the other side has sent STOP
 }
 
@@ -83,10 +87,8 @@ func (w *writer) bulk(ctx context.Context, p []byte) (n int, err error) {
 			err = w.heed(ctx)
 			continue
 		}
-		m := w.granted
-		if err = w.c.move(kindBulk, sized(w.seq, 0), p[n:n+m]); err != nil {
-			return n, w.c.broken(&w.err, err)
-		}
+		var m int
+		m, err = w.move(p[n : n+w.granted])
 		n += m
 		w.pos += uint64(m)
 		w.offered -= m
@@ -98,6 +100,73 @@ func (w *writer) bulk(ctx context.Context, p []byte) (n int, err error) {
 		_ = w.c.send(w.c.hub.ctx, laneBulk, kindWithdraw, sized(w.seq, 0), nil)
 	}
 	return n, err
+}
+
+// move sends what the reader has granted, from where it lies, and returns how much of it the reader has
+// or will have: all or nothing. If limit ends before the reader has taken it, it goes on from a
+// copy, or is withdrawn if nothing has left yet. A reader that keeps to the protocol takes one before
+// it grants another, so there is one copy at most: the connection of another reader ends.
+func (w *writer) move(p []byte) (int, error) {
+	op, err := w.begin(p)
+	for err == nil {
+		ctx := w.ctx()
+		_, err = op.Wait(ctx)
+		switch why := context.Cause(ctx); {
+		case err == nil:
+			w.behind = false
+			return len(p), nil
+		case why == nil: // the error is the operation's
+		case errors.Is(why, errMoved):
+			err = nil
+		default:
+			op.Cancel()
+			return w.leave(op, len(p), why)
+		}
+	}
+	return 0, w.keep(w.ctx(), err)
+}
+
+// begin is the beginning of move.
+func (w *writer) begin(p []byte) (*efa.Op, error) {
+	for {
+		if err := w.c.unreachable(); err != nil {
+			return nil, err
+		}
+		op, err := w.c.hub.ep.Start(&efa.SendReq{
+			To: w.c.peer.at, Buf: p, Tagged: true, Tag: laneBulk.tag(w.c.to), HasData: true, Data: head(kindBulk, sized(w.seq, 0)),
+		})
+		if !errors.Is(err, efa.ErrAgain) {
+			return op, err
+		}
+		ctx := w.ctx()
+		again := clock.NewTimer(startAgain)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			if err := context.Cause(ctx); !errors.Is(err, errMoved) {
+				return nil, err
+			}
+		}
+	}
+}
+
+// leave is the end of a move that was canceled, for the reason why.
+func (w *writer) leave(op *efa.Op, n int, why error) (int, error) {
+	_, err := op.Wait(w.c.hub.ctx)
+	switch {
+	case err == nil:
+		w.behind = false
+		return n, nil
+	case errors.Is(err, efa.ErrAlready) && w.behind:
+		return 0, w.c.broken(&w.err, violation("nothing is taken of what was granted"))
+	case errors.Is(err, efa.ErrAlready):
+		w.behind = true
+		return n, why
+	case errors.Is(err, efa.ErrCanceled):
+		return 0, why
+	}
+	return 0, w.c.broken(&w.err, err)
 }
 
 // heed waits for a frame of the reader's.
