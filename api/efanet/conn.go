@@ -73,18 +73,20 @@ func newConn(h *hub, p *peer) *Conn {
 	c.life, c.giveUp = context.WithCancel(h.ctx)
 	c.in.init()
 	c.out.init()
+	h.byID.Store(c.id, c)
 	return c
 }
 
 // leave forgets the connection.
 func (c *Conn) leave() {
 	c.giveUp()
+	c.hub.byID.Delete(c.id)
 	c.hub.leave(c)
 }
 
 // begin says what the other side has answered.
 func (c *Conn) begin(to uint64, a accepted) {
-	c.to, c.out.window, c.out.credit = to, a.window, a.window
+	c.to, c.out.window, c.out.credit, c.out.presses = to, a.window, a.window, a.window&joins != 0
 	c.hub.begun(c, a.epoch)
 }
 
@@ -221,10 +223,15 @@ func (c *Conn) unreachable() error {
 
 // send injects a frame.
 func (c *Conn) send(ctx context.Context, l lane, k kind, value uint64, p []byte) error {
+	return c.sendTo(ctx, l.tag(c.to), k, value, p)
+}
+
+// sendTo injects a frame that need not be to the connection.
+func (c *Conn) sendTo(ctx context.Context, tag uint64, k kind, value uint64, p []byte) error {
 	if err := c.unreachable(); err != nil {
 		return err
 	}
-	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.Data(head(k, value)))
+	return c.hub.ep.SendTag(ctx, c.peer.at, tag, p, efa.Inject, efa.Data(head(k, value)))
 }
 
 // next receives a frame.
@@ -316,6 +323,13 @@ func (l *limit) err() error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// over reports whether the direction has ended.
+func (l *limit) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended != nil
 }
 
 // set moves the deadline; the zero time is none.

@@ -27,6 +27,8 @@ type hub struct {
 	to       atomic.Pointer[Listener] // gets connections that others open; nil: they are refused
 	served   sync.WaitGroup           // its goroutines
 
+	byID sync.Map // its connections, by their ids here
+
 	mu    sync.Mutex
 	users int
 	peers map[efa.Addr]*peer
@@ -313,7 +315,11 @@ func (h *hub) heard(p *peer, op *efa.Op) error {
 	if err != nil {
 		return err
 	}
-	h.gone(p, f.value)
+	if f.kind == kindPress {
+		h.pressed(p, f.value)
+	} else {
+		h.gone(p, f.value)
+	}
 	return nil
 }
 

@@ -26,6 +26,8 @@ type writer struct {
 	granted int    // bytes of it that are to be sent now
 	behind  bool   // what it has granted before goes on from a copy
 	stopped bool   // the other side has sent STOP
+	presses bool   // the reader joins what has come if it is told that there is no credit left
+	pressed bool   // it was told, and has given none since
 }
 
 // write is Write, without the error's form. A byte counts in n if the other side is sure to have
@@ -62,6 +64,9 @@ func (w *writer) write(p []byte) (n int, err error) {
 // nothing can take it back once it was accepted.
 func (w *writer) inject(ctx context.Context, k kind, value uint64, p []byte) (int, error) {
 	for w.credit < cost(len(p)) {
+		if err := w.press(ctx); err != nil {
+			return 0, err
+		}
 		if err := w.heed(ctx); err != nil {
 			return 0, err
 		}
@@ -72,6 +77,19 @@ func (w *writer) inject(ctx context.Context, k kind, value uint64, p []byte) (in
 	w.credit -= cost(len(p))
 	w.pos += uint64(len(p))
 	return len(p), nil
+}
+
+// press tells the reader's side that there is no credit left. If that is because of what the frames cost
+// beside their bytes, it joins them and gives credit back, also if nothing is read.
+func (w *writer) press(ctx context.Context) error {
+	if !w.presses || w.pressed {
+		return nil
+	}
+	if err := w.c.sendTo(ctx, laneWatch.tag(0), kindPress, w.c.to, nil); err != nil {
+		return w.keep(ctx, err)
+	}
+	w.pressed = true
+	return nil
 }
 
 // bulk offers p to the reader and sends what it grants, from where it lies. If ctx ends before the
@@ -184,6 +202,7 @@ func (w *writer) heed(ctx context.Context) error {
 		return w.err
 	case f.kind == kindCredit && w.credit+int(f.value) <= w.window:
 		w.credit += int(f.value)
+		w.pressed = false
 	case f.kind == kindGrant && (w.offered == 0 || f.seq() != w.seq):
 		// It is for an offer that was withdrawn meanwhile.
 	case f.kind == kindGrant && w.granted == 0 && f.size() <= w.offered:
