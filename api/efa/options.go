@@ -61,6 +61,7 @@ const (
 	optToken
 	optFence
 	optWait
+	optHandOver
 
 	optKinds
 )
@@ -71,6 +72,12 @@ const (
 // (fi_inject). Its level is Transmitted, whatever was asked for. For what
 // fetches it means nothing.
 var Inject = OpOption{kind: optInject}
+
+// HandOver has a call with Inject return when the device has what it may have of the message, and of those
+// before it: after that the end of this process loses no more than the device does, and what waits
+// here because the peer takes no more. Software devices deliver what they have: shm has put it into the
+// peer's memory, tcp into the socket. Elsewhere it means nothing.
+var HandOver = OpOption{kind: optHandOver}
 
 // Data sends v along with a message or a write as remote CQ data
 // (FI_REMOTE_CQ_DATA). A write with data tells the other side, see [RemoteWrite]. It has 64

@@ -155,7 +155,7 @@ func (e *Endpoint) run(ctx context.Context, req *ope.Request) error {
 			putMore(req)
 			return errNoPeer(Addr(req.Peer))
 		}
-		return e.inject(ctx, req)
+		return e.inject(ctx, req, false)
 	}
 	return e.made(ctx, req, &e.tx, nil)
 }

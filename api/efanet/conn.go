@@ -226,6 +226,14 @@ func (c *Conn) send(ctx context.Context, l lane, k kind, value uint64, p []byte)
 	return c.sendTo(ctx, l.tag(c.to), k, value, p)
 }
 
+// hand is send for the last frame of a Write: when it returns the device has all of them.
+func (c *Conn) hand(ctx context.Context, l lane, k kind, value uint64, p []byte) error {
+	if err := c.unreachable(); err != nil {
+		return err
+	}
+	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.HandOver, efa.Data(head(k, value)))
+}
+
 // sendTo injects a frame that need not be to the connection.
 func (c *Conn) sendTo(ctx context.Context, tag uint64, k kind, value uint64, p []byte) error {
 	if err := c.unreachable(); err != nil {

@@ -155,3 +155,68 @@ func TestDeviceFails(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.NoError(t, l.Close())
 }
+
+// stalling is a device of which one look takes a while.
+type stalling struct {
+	holding
+	stall  atomic.Bool
+	begun  chan struct{} // closed: that look has begun
+	goesOn chan struct{} // closed: it is to end
+}
+
+type stallingQP struct {
+	device.QP
+	dev *stalling
+}
+
+func (d *stalling) OpenQP(c device.QPConfig) (device.QP, error) {
+	qp, err := d.holding.OpenQP(c)
+	return &stallingQP{qp, d}, err
+}
+
+func (q *stallingQP) Poll(c []device.Completion) int {
+	if q.dev.stall.CompareAndSwap(true, false) {
+		close(q.dev.begun)
+		<-q.dev.goesOn
+	}
+	return q.QP.Poll(c)
+}
+
+// TestWriteHandsOver: when Write returns the device has the bytes, also if another goroutine runs the endpoint
+// and is slow: the process may end then.
+func TestWriteHandsOver(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	device := func() device.Device {
+		d, err := f.OpenDevice(sim.DeviceConfig{})
+		require.NoError(t, err)
+		return d
+	}
+	l, err := (&efanet.ListenConfig{Setup: &efa.Setup{Fabric: efa.Config{Device: device()}}}).Listen(soon(t), "")
+	require.NoError(t, err)
+	dev := &stalling{
+		holding: holding{Device: device(), look: binary.LittleEndian.AppendUint64(nil, tag(2, 1))},
+		begun:   make(chan struct{}), goesOn: make(chan struct{}),
+	}
+	c, err := (&efanet.Dialer{Setup: &efa.Setup{Fabric: efa.Config{Device: dev}}}).Dial(soon(t), l.Addr().String())
+	require.NoError(t, err)
+	a, err := l.Accept()
+	require.NoError(t, err)
+	dev.stall.Store(true)
+	read := make(chan error)
+	go func() {
+		_, err := c.Read(make([]byte, 1)) // it looks at the device
+		read <- err
+	}()
+	<-dev.begun
+	time.AfterFunc(50*time.Millisecond, func() { close(dev.goesOn) })
+	_, err = c.Write(make([]byte, 10_000))
+	require.NoError(t, err)
+	require.EqualValues(t, 3, dev.seen.Load(), "the device has fewer frames than Write has counted")
+	_, err = a.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, <-read)
+	require.NoError(t, a.Close())
+	require.NoError(t, c.Close())
+	require.NoError(t, l.Close())
+}

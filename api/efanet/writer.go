@@ -50,7 +50,7 @@ func (w *writer) write(p []byte) (n int, err error) {
 		}
 		var m int
 		if rest := p[n:]; len(rest) < minBulk {
-			m, err = w.inject(w.ctx(), kindData, w.pos, rest[:min(len(rest), maxFrame)])
+			m, err = w.inject(w.ctx(), kindData, w.pos, rest[:min(len(rest), maxFrame)], len(rest) <= maxFrame)
 		} else {
 			m, err = w.bulk(w.ctx(), rest[:min(len(rest), maxOffer)])
 		}
@@ -61,8 +61,8 @@ func (w *writer) write(p []byte) (n int, err error) {
 }
 
 // inject sends a frame on the stream as soon as there is credit for it. The frame is copied, and
-// nothing can take it back once it was accepted.
-func (w *writer) inject(ctx context.Context, k kind, value uint64, p []byte) (int, error) {
+// nothing can take it back once it was accepted. After the last one of a call the device has all of them.
+func (w *writer) inject(ctx context.Context, k kind, value uint64, p []byte, last bool) (int, error) {
 	for w.credit < cost(len(p)) {
 		if err := w.press(ctx); err != nil {
 			return 0, err
@@ -71,7 +71,13 @@ func (w *writer) inject(ctx context.Context, k kind, value uint64, p []byte) (in
 			return 0, err
 		}
 	}
-	if err := w.c.send(ctx, laneStream, k, value, p); err != nil {
+	var err error
+	if last {
+		err = w.c.hand(ctx, laneStream, k, value, p)
+	} else {
+		err = w.c.send(ctx, laneStream, k, value, p)
+	}
+	if err != nil {
 		return 0, w.keep(ctx, err)
 	}
 	w.credit -= cost(len(p))
@@ -96,7 +102,7 @@ func (w *writer) press(ctx context.Context) error {
 // reader has taken all, the offer is withdrawn.
 func (w *writer) bulk(ctx context.Context, p []byte) (n int, err error) {
 	w.seq++
-	if _, err := w.inject(ctx, kindOffer, sized(w.seq, len(p)), nil); err != nil {
+	if _, err := w.inject(ctx, kindOffer, sized(w.seq, len(p)), nil, false); err != nil {
 		return 0, err
 	}
 	w.offered, w.granted = len(p), 0
