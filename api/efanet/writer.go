@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/runtime/clock"
@@ -28,6 +29,7 @@ type writer struct {
 	stopped bool   // the other side has sent STOP
 	presses bool   // the reader joins what has come if it is told that there is no credit left
 	pressed bool   // it was told, and has given none since
+	atOnce  int    // how often it is told without delay
 }
 
 // write is Write, without the error's form. A byte counts in n if the other side is sure to have
@@ -64,10 +66,7 @@ func (w *writer) write(p []byte) (n int, err error) {
 // nothing can take it back once it was accepted. After the last one of a call the device has all of them.
 func (w *writer) inject(ctx context.Context, k kind, value uint64, p []byte, last bool) (int, error) {
 	for w.credit < cost(len(p)) {
-		if err := w.press(ctx); err != nil {
-			return 0, err
-		}
-		if err := w.heed(ctx); err != nil {
+		if err := w.awaitCredit(ctx, len(p)); err != nil {
 			return 0, err
 		}
 	}
@@ -85,11 +84,28 @@ func (w *writer) inject(ctx context.Context, k kind, value uint64, p []byte, las
 	return len(p), nil
 }
 
-// press tells the reader's side that there is no credit left. If that is because of what the frames cost
-// beside their bytes, it joins them and gives credit back, also if nothing is read.
-func (w *writer) press(ctx context.Context) error {
+const (
+	// pressAfter is for how long a writer leaves it to the reader to give credit back.
+	pressAfter = time.Millisecond
+	// pressAtOnce is how often it does not, once the reader has not, with frames of at most pressSmall bytes:
+	// of these a window has so few that it would wait often.
+	pressAtOnce = 8
+	pressSmall  = 256
+)
+
+// awaitCredit waits for a frame of the reader's while there is no credit left for n bytes. If none comes by itself the
+// other side is told so by PRESS: it joins what it has and gives credit back, also if nothing is read.
+func (w *writer) awaitCredit(ctx context.Context, n int) error {
 	if !w.presses || w.pressed {
-		return nil
+		return w.heed(ctx)
+	}
+	if w.atOnce--; w.atOnce < 0 || n > pressSmall {
+		short, cancel := context.WithTimeout(ctx, pressAfter)
+		err := w.heed(short)
+		if cancel(); err != context.DeadlineExceeded { //nolint:errorlint // it is short's own then, and no operation's
+			return err
+		}
+		w.atOnce = pressAtOnce
 	}
 	if err := w.c.sendTo(ctx, laneWatch.tag(0), kindPress, w.c.to, nil); err != nil {
 		return w.keep(ctx, err)
