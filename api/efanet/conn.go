@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Conn is a connection: a stream of bytes in each direction. It is what [Dial] and
@@ -251,9 +252,14 @@ func (c *Conn) next(ctx context.Context, l lane) (efa.Delivery, error) {
 	var long *efa.TooLongError
 	if errors.As(err, &long) {
 		err = violation("a frame of %d bytes", long.Claimed.Message.N)
-		c.hub.served.Go(func() { _ = long.Claimed.Discard(c.hub.ctx) }) // which takes as long as its sender likes
+		c.discard(long.Claimed)
 	}
 	return d, err
+}
+
+// discard throws a message away, which takes as long as its sender likes.
+func (c *Conn) discard(cl *efa.Claimed) {
+	c.hub.served.Go(func() { _ = cl.Discard(c.hub.ctx) })
 }
 
 // acknowledged sends a frame without a body, also to a peer that has failed, and waits until the
@@ -360,6 +366,44 @@ func (l *limit) end(err error) {
 	p := newPeriod(time.Time{})
 	p.cancel(err)
 	l.change(p)
+}
+
+// patience is how long hold goes on after a deadline.
+const patience = 50 * time.Millisecond
+
+// hold is a context of what cannot be taken up again once it was left: it ends at once with the
+// direction, but with a deadline only if that lasts. done gives it up.
+func (l *limit) hold(parent context.Context) (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	now := l.ctx()
+	stop := context.AfterFunc(now, func() {
+		for ctx.Err() == nil {
+			select {
+			case <-now.Done():
+			case <-ctx.Done():
+				return
+			}
+			why := context.Cause(now)
+			if errors.Is(why, os.ErrDeadlineExceeded) {
+				again := clock.NewTimer(patience)
+				select {
+				case <-again.C:
+				case <-ctx.Done():
+					again.Stop()
+					return
+				}
+			}
+			if next := l.ctx(); next == now {
+				cancel(why)
+			} else {
+				now = next
+			}
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+	}
 }
 
 func (l *limit) change(p *period) { l.now.Swap(p).cancel(errMoved) }

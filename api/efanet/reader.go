@@ -199,7 +199,8 @@ func (r *reader) join() {
 		}
 		f, err := r.parse(&cl.Message)
 		if err != nil || f.kind != kindData {
-			_ = r.heed(f, errors.Join(err, cl.Discard(r.c.hub.ctx))) // the error is Read's
+			r.c.discard(cl)
+			_ = r.heed(f, err) // the error is Read's
 			return
 		}
 		at := len(r.joined)
@@ -242,19 +243,68 @@ func (r *reader) transfer(ctx context.Context, p []byte) (int, error) {
 			return 0, r.keep(ctx, err)
 		}
 	}
-	b, err := r.fetch(ctx, p)
+	cl, f, err := r.claim(ctx)
+	_, limited := ctx.Deadline()
 	switch {
+	case err == nil && (limited || len(p) < f.n):
+		r.fetch(func() ([]byte, error) { return receive(r.c.hub.ctx, cl, make([]byte, f.n)) })
+		return 0, r.await(ctx)
 	case err == nil:
+		b, err := r.direct(cl, p[:f.n])
+		if err != nil {
+			return 0, err
+		}
 		return r.place(p, b), nil
 	case ctx.Err() == nil || errors.Is(err, errFrame):
 		return 0, r.c.broken(&r.err, err)
 	}
-	r.bulk = &fetched{done: make(chan struct{})}
-	go func(f *fetched) {
-		f.b, f.err = r.fetch(r.c.life, nil)
-		close(f.done)
-	}(r.bulk)
+	r.fetch(func() ([]byte, error) {
+		cl, f, err := r.claim(r.c.life)
+		if err != nil {
+			return nil, err
+		}
+		return receive(r.c.hub.ctx, cl, make([]byte, f.n))
+	})
 	return 0, context.Cause(ctx)
+}
+
+// fetch has a goroutine take what was granted: calls wait for it by await, as long as they like to.
+func (r *reader) fetch(take func() ([]byte, error)) {
+	f := &fetched{done: make(chan struct{})}
+	r.bulk = f
+	go func() {
+		f.b, f.err = take()
+		close(f.done)
+	}()
+}
+
+// direct receives what was granted into a caller's memory, which it must not be put into after the call. So
+// the connection ends if the other side, which has begun to send it, stands still beyond a deadline
+// that was set meanwhile.
+func (r *reader) direct(cl *efa.Claimed, p []byte) ([]byte, error) {
+	ctx, done := r.limit.hold(r.c.hub.ctx)
+	defer done()
+	b, err := receive(ctx, cl, p)
+	if err == nil {
+		return b, nil
+	}
+	why := context.Cause(ctx)
+	if ctx.Err() == nil || r.c.hub.ctx.Err() != nil {
+		return nil, r.c.broken(&r.err, err)
+	}
+	if !r.limit.over() {
+		_ = r.c.broken(&r.err, violation("what was granted does not come: %v", why))
+		return nil, why
+	}
+	r.offered -= len(p) // the endpoint takes it and throws it away
+	r.pos += uint64(len(p))
+	r.granted = 0
+	return nil, why
+}
+
+func receive(ctx context.Context, cl *efa.Claimed, p []byte) ([]byte, error) {
+	_, err := cl.Recv(ctx, p)
+	return p[:len(p):len(p)], err
 }
 
 // place has what came for a grant: as many bytes, or none if the offer was withdrawn.
@@ -275,11 +325,11 @@ func (r *reader) place(p, b []byte) int {
 	return r.take(p)
 }
 
-// fetch receives the answer to a grant, into p or into memory of its own. It changes nothing.
-func (r *reader) fetch(ctx context.Context, p []byte) ([]byte, error) {
+// claim waits for the answer to a grant. It changes nothing.
+func (r *reader) claim(ctx context.Context) (*efa.Claimed, frame, error) {
 	cl, err := r.c.hub.ep.ClaimTag(ctx, laneBulk.match(r.c.id), r.c.fromWait...)
 	if err != nil {
-		return nil, err
+		return nil, frame{}, err
 	}
 	f, err := parse(laneBulk, &cl.Message)
 	switch {
@@ -290,13 +340,10 @@ func (r *reader) fetch(ctx context.Context, p []byte) ([]byte, error) {
 		err = violation("%d bytes where %d were granted", f.n, r.granted)
 	}
 	if err != nil {
-		return nil, errors.Join(err, cl.Discard(r.c.hub.ctx))
+		r.c.discard(cl)
+		return nil, f, err
 	}
-	if len(p) < f.n {
-		p = make([]byte, f.n)
-	}
-	_, err = cl.Recv(r.c.hub.ctx, p[:f.n]) // also after a deadline: it takes as long as the transfer
-	return p[:f.n:f.n], err
+	return cl, f, nil
 }
 
 // await waits for bytes that an earlier call has left.
