@@ -61,7 +61,6 @@ const (
 	optToken
 	optFence
 	optWait
-	optHandOver
 
 	optKinds
 )
@@ -72,12 +71,6 @@ const (
 // (fi_inject). Its level is Transmitted, whatever was asked for. For what
 // fetches it means nothing.
 var Inject = OpOption{kind: optInject}
-
-// HandOver has a call with Inject return when the device has what it may have of the message, and of those
-// before it: after that the end of this process loses no more than the device does, and what waits
-// here because the peer takes no more. Software devices deliver what they have: shm has put it into the
-// peer's memory, tcp into the socket. Elsewhere it means nothing.
-var HandOver = OpOption{kind: optHandOver}
 
 // Data sends v along with a message or a write as remote CQ data
 // (FI_REMOTE_CQ_DATA). A write with data tells the other side, see [RemoteWrite]. It has 64
@@ -93,7 +86,10 @@ func Token(v uint64) OpOption { return OpOption{kind: optToken, u: v} }
 func From(a Addr) OpOption { return OpOption{kind: optFrom, u: uint64(a)} }
 
 // Wait makes Peek, Claim and their forms for tags wait until there is a message, or ctx ends.
-// Elsewhere it means nothing: what else can wait does.
+// With [Inject] Send and SendTag return when the device has the message, and those before it: then the
+// end of the process loses no more of them than the device does, and what waits here because the peer
+// takes no more. Of software devices shm has put it into the peer's memory, tcp into the socket.
+// Elsewhere Wait means nothing: what else can wait does.
 var Wait = OpOption{kind: optWait}
 
 // Complete asks for a completion level.

@@ -83,7 +83,7 @@ func (e *Endpoint) send(ctx context.Context, to Addr, p []byte, tagged bool, tag
 	if w.kinds != 0 {
 		e.leaving(req, &w)
 		if inject {
-			return e.inject(ctx, req, w.has(optHandOver))
+			return e.inject(ctx, req, w.has(optWait))
 		}
 	}
 	return e.do(ctx, req, &e.tx, nil)

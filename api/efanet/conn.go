@@ -19,12 +19,13 @@ import (
 // [Listener.Accept] return; beyond net.Conn it has CloseRead and CloseWrite, as a net.TCPConn has.
 // All methods may be called by any number of goroutines.
 //
-// Writes of less than 64 KiB are copied, and wait only if 128 KiB of them are still unread. A
-// larger one is handed to the reader piece by piece as it reads, without a copy in between where
+// Writes of less than 64 KiB are copied, and wait only if 128 KiB of them are still unread, less what
+// the last ones cost: up to 6 KiB. A larger one is handed to the reader piece by piece as it reads, without a copy in between where
 // the device can do that, and returns when the reader has all of it.
 //
 // After an error of Write n is how many bytes the other side has, or will have unless it dies or
-// the connection breaks.
+// the connection breaks. What Write has counted arrives also if the process ends without Close, as
+// far as the other side takes it; Close makes sure.
 type Conn struct {
 	hub  *hub
 	peer *peer
@@ -128,7 +129,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.in.limit, t) }
 
 // SetWriteDeadline sets until when calls of Write may wait, also those in progress. A piece that
-// the reader is taking at that moment is completed.
+// the reader is taking at that moment counts, and goes on from a copy.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.out.limit, t) }
 
 func (c *Conn) setDeadline(l *limit, t time.Time) error {
@@ -232,7 +233,7 @@ func (c *Conn) hand(ctx context.Context, l lane, k kind, value uint64, p []byte)
 	if err := c.unreachable(); err != nil {
 		return err
 	}
-	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.HandOver, efa.Data(head(k, value)))
+	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.Wait, efa.Data(head(k, value)))
 }
 
 // sendTo injects a frame that need not be to the connection.

@@ -19,6 +19,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efanet"
 	"github.com/efactor/efactor/internal/testenv"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // failing is a device whose queue pairs can be made to fail.
@@ -213,7 +214,10 @@ func TestWriteHandsOver(t *testing.T) {
 		read <- err
 	}()
 	<-dev.begun
-	time.AfterFunc(50*time.Millisecond, func() { close(dev.goesOn) })
+	go func() {
+		<-clock.NewTimer(50 * time.Millisecond).C // after which Write has begun, but for a busy machine
+		close(dev.goesOn)
+	}()
 	_, err = c.Write(make([]byte, 10_000))
 	require.NoError(t, err)
 	require.EqualValues(t, 3, dev.seen.Load(), "the device has fewer frames than Write has counted")
@@ -285,7 +289,7 @@ func TestReadOfStandstill(t *testing.T) {
 				require.NoError(t, err)
 				dev.able.Store(true)
 				if limited {
-					require.NoError(t, a.SetReadDeadline(time.Now().Add(time.Hour)))
+					require.NoError(t, a.SetReadDeadline(clock.Deadline(time.Hour)))
 				}
 				wrote, read := make(chan struct{}), make(chan error, 1)
 				go func() {
@@ -297,15 +301,15 @@ func TestReadOfStandstill(t *testing.T) {
 					read <- err
 				}()
 				require.Eventually(t, dev.deaf.Load, testenv.Hang, time.Millisecond)
-				began := time.Now()
+				began := clock.System.Now()
 				require.NoError(t, end(a))
 				select {
 				case err = <-read:
-				case <-time.After(testenv.Hang):
+				case <-clock.NewTimer(testenv.Hang).C:
 					t.Fatal("Read still waits")
 				}
 				if testenv.All() && name == "deadline" {
-					require.Less(t, time.Since(began), 150*time.Millisecond)
+					require.Less(t, clock.System.Now().Sub(began), 150*time.Millisecond)
 				}
 				if name == "deadline" {
 					require.ErrorIs(t, err, os.ErrDeadlineExceeded)

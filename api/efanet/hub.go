@@ -305,7 +305,7 @@ func (h *hub) watch(p *peer) error {
 	return nil
 }
 
-// heard takes what has come on laneWatch: GONE, or the error that is the peer's end.
+// heard takes what has come on laneWatch: GONE, PRESS, or the error that is the peer's end.
 func (h *hub) heard(p *peer, op *efa.Op) error {
 	c, err := op.Wait(h.ctx)
 	if err != nil {
@@ -315,10 +315,10 @@ func (h *hub) heard(p *peer, op *efa.Op) error {
 	if err != nil {
 		return err
 	}
-	if f.kind == kindPress {
-		h.pressed(p, f.value)
-	} else {
+	if f.kind == kindGone {
 		h.gone(p, f.value)
+	} else if c, ok := h.byID.Load(f.value); ok && c.(*Conn).peer == p {
+		c.(*Conn).in.press()
 	}
 	return nil
 }

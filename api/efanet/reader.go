@@ -165,13 +165,6 @@ func (r *reader) heed(f frame, err error) error {
 	return nil
 }
 
-// pressed has the connection with an id join what has come for it.
-func (h *hub) pressed(p *peer, id uint64) {
-	if c, ok := h.byID.Load(id); ok && c.(*Conn).peer == p {
-		c.(*Conn).in.press()
-	}
-}
-
 // press has what has come joined as soon as no call of Read is waiting for it.
 func (r *reader) press() {
 	if r.pressed.Swap(true) {

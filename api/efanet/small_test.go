@@ -2,6 +2,7 @@ package efanet_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efanet"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // TestSmallWrites: of writes of any size a connection takes 128 KiB before anything is read, but for what
@@ -62,7 +64,7 @@ func TestWindowIsFull(t *testing.T) {
 		}
 	}()
 	// What it has beyond the window is held back until something is read.
-	require.NoError(t, a.SetWriteDeadline(time.Now().Add(200*time.Millisecond)))
+	require.NoError(t, a.SetWriteDeadline(clock.Deadline(200*time.Millisecond)))
 	sent := <-full
 	require.LessOrEqual(t, sent, 128<<10)
 	require.NoError(t, a.SetWriteDeadline(time.Time{}))
@@ -119,7 +121,7 @@ func TestPress(t *testing.T) {
 	_, err = io.ReadFull(b, p)
 	require.NoError(t, err)
 
-	require.NoError(t, s.conn.SetWriteDeadline(time.Now().Add(time.Millisecond)))
+	require.NoError(t, s.conn.SetWriteDeadline(clock.Deadline(time.Millisecond)))
 	for err == nil {
 		_, err = s.conn.Write(p)
 	}
@@ -154,7 +156,7 @@ func TestPressed(t *testing.T) {
 			require.Equal(t, "word", string(p))
 			_, err = s.conn.Read(p)
 			require.Error(t, err)
-			require.Equal(t, name == "end", err == io.EOF)
+			require.Equal(t, name == "end", errors.Is(err, io.EOF))
 		})
 	}
 }

@@ -27,9 +27,9 @@ type writer struct {
 	granted int    // bytes of it that are to be sent now
 	behind  bool   // what it has granted before goes on from a copy
 	stopped bool   // the other side has sent STOP
-	presses bool   // the reader joins what has come if it is told that there is no credit left
-	pressed bool   // it was told, and has given none since
-	atOnce  int    // how often it is told without delay
+	presses bool   // the reader joins what has come at PRESS
+	pressed bool   // PRESS was sent, and no credit has come since
+	atOnce  int    // how often PRESS follows without delay
 }
 
 // write is Write, without the error's form. A byte counts in n if the other side is sure to have
@@ -93,8 +93,8 @@ const (
 	pressSmall  = 256
 )
 
-// awaitCredit waits for a frame of the reader's while there is no credit left for n bytes. If none comes by itself the
-// other side is told so by PRESS: it joins what it has and gives credit back, also if nothing is read.
+// awaitCredit waits for a frame of the reader's while there is no credit left for n bytes. If none comes by itself it
+// sends PRESS: the other side joins what it has and gives credit back, also if nothing is read.
 func (w *writer) awaitCredit(ctx context.Context, n int) error {
 	if !w.presses || w.pressed {
 		return w.heed(ctx)
