@@ -27,6 +27,8 @@ type hub struct {
 	to       atomic.Pointer[Listener] // gets connections that others open; nil: they are refused
 	served   sync.WaitGroup           // its goroutines
 
+	byID sync.Map // its connections, by their ids here
+
 	mu    sync.Mutex
 	users int
 	peers map[efa.Addr]*peer
@@ -104,6 +106,7 @@ func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 	setDefault(&cfg.TxDepth, maxOps)
 	setDefault(&cfg.RxDepth, maxOps)
 	setDefault(&cfg.NextMemory, nextMemory)
+	setDefault(&cfg.Protocol.DetachLimit, maxGrant) // so that a Write that ends leaves a whole grant behind
 	setDefault(&cfg.Protocol.PeerMemory, peerMemory)
 	setDefault(&cfg.Protocol.TotalMemory, max(totalMemory, cfg.Protocol.PeerMemory))
 	ep, err := efa.OpenEndpoint(ctx, s)
@@ -302,7 +305,7 @@ func (h *hub) watch(p *peer) error {
 	return nil
 }
 
-// heard takes what has come on laneWatch: GONE, or the error that is the peer's end.
+// heard takes what has come on laneWatch: GONE, PRESS, or the error that is the peer's end.
 func (h *hub) heard(p *peer, op *efa.Op) error {
 	c, err := op.Wait(h.ctx)
 	if err != nil {
@@ -312,7 +315,11 @@ func (h *hub) heard(p *peer, op *efa.Op) error {
 	if err != nil {
 		return err
 	}
-	h.gone(p, f.value)
+	if f.kind == kindGone {
+		h.gone(p, f.value)
+	} else if c, ok := h.byID.Load(f.value); ok && c.(*Conn).peer == p {
+		c.(*Conn).in.press()
+	}
 	return nil
 }
 
