@@ -42,3 +42,9 @@ func Known(l net.Listener) int { return l.(*Listener).hub.ep.AddressVector().Len
 
 // ID is a connection's here.
 func ID(c net.Conn) uint64 { return c.(*Conn).id }
+
+// Give has a listener give its address out at a socket.
+func Give(l, at net.Listener) { l.(*Listener).give(at) }
+
+// Givable is givable.
+func Givable(a efa.Address, at net.Addr) error { return givable(a, at) }

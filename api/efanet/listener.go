@@ -30,7 +30,7 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 // is that of the endpoint. At host:port the endpoint's address is given out by TCP to
 // everybody who dials that, and the connections themselves go by the best device that both
 // sides have (the device "auto"); hosts other than loopback need credentials in
-// Setup.Fabric.TCP. ctx is for the opening alone.
+// Setup.Fabric.TCP, and so does ":8080", which is all of them. ctx is for the opening alone.
 func (cfg *ListenConfig) Listen(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := cfg.listen(ctx, addr)
 	if err != nil {
@@ -62,6 +62,11 @@ func (cfg *ListenConfig) listen(ctx context.Context, addr string) (*Listener, er
 		}
 	}
 	h, err := openHub(ctx, s)
+	if err == nil && rendezvous != nil {
+		if err = givable(h.ep.Address(), rendezvous.Addr()); err != nil {
+			h.release()
+		}
+	}
 	if err != nil {
 		if rendezvous != nil {
 			_ = rendezvous.Close() // nothing was sent
@@ -76,14 +81,21 @@ func (cfg *ListenConfig) listen(ctx context.Context, addr string) (*Listener, er
 	}
 	if rendezvous != nil {
 		l.addr = Addr{rendezvous.Addr().String()}
-		ctx := l.closed()
-		l.giving.Go(func() {
-			if err := h.ep.Serve(ctx, rendezvous); err != nil {
-				l.limit.end(err)
-			}
-		})
+		l.give(rendezvous)
 	}
 	return l, nil
+}
+
+// give gives the endpoint's address out at a socket until the listener closes. An end before that is
+// an error of Accept.
+func (l *Listener) give(at net.Listener) {
+	ctx, stop := context.WithCancel(l.hub.ctx)
+	l.stop = stop
+	l.giving.Go(func() {
+		if err := l.hub.ep.Serve(ctx, at); err != nil {
+			l.limit.end(err)
+		}
+	})
 }
 
 // Listener takes connections. It is what Listen returns.
@@ -98,13 +110,6 @@ type Listener struct {
 	queue   chan *Conn
 	waiting map[*peer]int // how many of them are there
 	stop    context.CancelFunc
-}
-
-// closed is a context that ends with the listener.
-func (l *Listener) closed() context.Context {
-	ctx, stop := context.WithCancel(l.hub.ctx)
-	l.stop = stop
-	return ctx
 }
 
 // enqueue has a connection wait for Accept, and lets the other side know: that is under way. It
