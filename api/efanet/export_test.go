@@ -30,7 +30,8 @@ func TakeForDead(c net.Conn) {
 	c.(*Conn).peer.failed.Store(&err)
 }
 
-// KeepIdle has endpoints keep so many peers without connections, until the test is over.
+// KeepIdle has endpoints that are opened from now on keep so many peers without connections, until the
+// test is over.
 func KeepIdle(n int) (back func()) {
 	was := maxIdle
 	maxIdle = n

@@ -24,6 +24,7 @@ type hub struct {
 	ids      atomic.Uint64
 	epochs   atomic.Uint64
 	askEvery time.Duration
+	maxIdle  int
 	to       atomic.Pointer[Listener] // gets connections that others open; nil: they are refused
 	over     atomic.Pointer[error]    // why the endpoint answers nobody any more
 	served   sync.WaitGroup           // its goroutines
@@ -97,7 +98,7 @@ func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{ep: ep, local: Addr{ep.Address().String()}, askEvery: askEvery, users: 1, peers: map[efa.Addr]*peer{}}
+	h := &hub{ep: ep, local: Addr{ep.Address().String()}, askEvery: askEvery, maxIdle: maxIdle, users: 1, peers: map[efa.Addr]*peer{}}
 	h.epochs.Store(rand.Uint64()) // so that no other endpoint that had this address has had the same
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.served.Go(h.serve)
@@ -199,7 +200,7 @@ func (h *hub) settle(p *peer) {
 		h.idle = without(h.idle, p)
 		return
 	}
-	if h.idle = append(h.idle, p); len(h.idle) <= maxIdle {
+	if h.idle = append(h.idle, p); len(h.idle) <= h.maxIdle {
 		return
 	}
 	first := h.idle[0]

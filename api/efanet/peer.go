@@ -83,7 +83,7 @@ func (h *hub) take() error {
 		op  *efa.Op
 		buf []byte
 	}
-	slots := make([]slot, min(openAhead, max(h.ep.Config().RxDepth/2, 1)))
+	slots := make([]slot, min(openAhead, max(h.ep.Config().RxDepth/4, 1)))
 	for i := range slots {
 		slots[i].buf = make([]byte, maxOpen)
 	}
@@ -198,6 +198,8 @@ func (h *hub) attendUntil(p *peer) error {
 	if err != nil {
 		return err
 	}
+	asks := question{from: p.at}
+	defer asks.end()
 	again := clock.NewTimer(h.askEvery)
 	defer again.Stop()
 	var asked *efa.Op
@@ -209,6 +211,10 @@ func (h *hub) attendUntil(p *peer) error {
 				return err
 			}
 			if said, err = h.start(&req); err != nil {
+				return err
+			}
+		case <-asks.done(h.ep):
+			if err := asks.take(h); err != nil {
 				return err
 			}
 		case <-again.C:
@@ -224,6 +230,51 @@ func (h *hub) attendUntil(p *peer) error {
 			news, left = p.news, nil
 			h.answered(p)
 		}
+	}
+}
+
+// question is a receive for what a known peer asks, so that it need not wait behind what strangers
+// ask without end.
+type question struct {
+	from efa.Addr
+	op   *efa.Op // nil: there was no room for it
+	buf  []byte
+}
+
+// done posts the receive, if there is room, and returns what is closed at its end.
+func (q *question) done(ep *efa.Endpoint) <-chan struct{} {
+	if q.op == nil {
+		if q.buf == nil {
+			q.buf = make([]byte, maxOpen)
+		}
+		var err error
+		q.op, err = ep.Start(&efa.RecvReq{From: q.from, Directed: true, Tagged: true, Tag: laneOpen.tag(0), Buf: q.buf})
+		if err != nil {
+			q.op = nil
+			return nil
+		}
+	}
+	return q.op.Done()
+}
+
+// take queues what has come.
+func (q *question) take(h *hub) error {
+	c, err := q.op.Wait(h.ctx)
+	q.op = nil
+	switch {
+	case err == nil:
+		h.asked(&c.Message, q.buf[:c.N])
+	case errors.Is(err, efa.ErrTruncated):
+	default:
+		return err
+	}
+	return nil
+}
+
+// end gives the receive up.
+func (q *question) end() {
+	if q.op != nil {
+		q.op.Cancel()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
@@ -208,6 +209,37 @@ func (q *withholdingQP) Poll(c []device.Completion) int {
 		n++
 	}
 	return n
+}
+
+// TestKnownPeerIsHeard: what a known peer asks does not wait behind what others ask, even if that
+// is taken no more, as here, where readers have all places for receives.
+func TestKnownPeerIsHeard(t *testing.T) {
+	l := listen(t, efanet.ListenConfig{Setup: &efa.Setup{Endpoint: efa.EndpointConfig{RxDepth: 6}}})
+	var dialed []conn
+	var readers sync.WaitGroup
+	reading := make(chan struct{})
+	for range 10 {
+		a, b := dial(t, l)
+		dialed = append(dialed, a)
+		readers.Go(func() {
+			<-reading
+			_, err := b.Read(make([]byte, 1))
+			assert.NoError(t, err)
+		})
+	}
+	foe := newBare(t, l, efa.Setup{})
+	close(reading)
+	for range 50 {
+		foe.ask(99<<56, nil)
+	}
+	c, err := efanet.Dial(soon(t), l.Addr().String())
+	require.NoError(t, err)
+	for _, a := range dialed {
+		_, err := a.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	readers.Wait()
+	require.NoError(t, c.Close())
 }
 
 // TestBacklogIsShared: connections of one peer that wait for Accept leave room for those of others.
