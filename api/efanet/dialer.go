@@ -81,18 +81,6 @@ func (d *Dialer) dial(ctx context.Context, addr string) (*Conn, error) {
 	return newConn(h, p).open(ctx)
 }
 
-// resolve is the address of the endpoint that addr means.
-func (h *hub) resolve(ctx context.Context, addr string) (efa.Address, error) {
-	if isText(addr) {
-		return efa.ParseAddress(addr)
-	}
-	at, err := h.ep.AddressVector().Resolve(ctx, addr)
-	if err != nil {
-		return efa.Address{}, err
-	}
-	return h.ep.AddressVector().Lookup(at)
-}
-
 // open asks the other side for the connection and waits for its answer.
 func (c *Conn) open(ctx context.Context) (*Conn, error) {
 	o := open{c.id, accepted{window, c.peer.mine}, c.hub.ep.Address().String()}

@@ -145,6 +145,18 @@ func (h *hub) use() bool {
 	return true
 }
 
+// resolve is the address of the endpoint that addr means.
+func (h *hub) resolve(ctx context.Context, addr string) (efa.Address, error) {
+	if isText(addr) {
+		return efa.ParseAddress(addr)
+	}
+	at, err := h.ep.AddressVector().Resolve(ctx, addr)
+	if err != nil {
+		return efa.Address{}, err
+	}
+	return h.ep.AddressVector().Lookup(at)
+}
+
 // join counts a connection with the endpoint at an address, and as a use of the hub.
 func (h *hub) join(a efa.Address) (*peer, error) {
 	h.mu.Lock()
