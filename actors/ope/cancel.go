@@ -129,7 +129,9 @@ func (t *Txe) mayAbort() bool {
 func (t *Txe) detach(e CallerEvent) {
 	t.pools.env.Sh.StopTimer(&t.x.late.timer)
 	t.detachPackets()
-	t.err = t.x.canceled
+	if t.err = t.x.canceled; e == CallerCopied {
+		t.err = goesOn{t.err}
+	}
 	if x := t.x; e == CallerCopied && x.moves && t.pools.env.Q.Relend(x.path, x.key, t.q.Buf) == nil {
 		t.notify(e)
 		x.used.release() // the copy is what is lent
@@ -139,6 +141,13 @@ func (t *Txe) detach(e CallerEvent) {
 	t.notify(e)
 	t.x.releaseMemory(t.pools)
 }
+
+// goesOn is what a caller gets that left while its message goes on from a copy: the error of one
+// whose operation has ended, and ErrAlready.
+type goesOn struct{ error }
+
+// Unwrap is both.
+func (g goesOn) Unwrap() []error { return []error{g.error, errno.ErrAlready} }
 
 // copyRest copies the part of the message that is not sent yet.
 func (t *Txe) copyRest() {

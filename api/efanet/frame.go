@@ -23,7 +23,7 @@ const (
 	laneStream lane = 2 // to the reader: DATA, OFFER, FIN or RESET
 	laneBulk   lane = 3 // to the reader, for an OFFER: BULK, WITHDRAW
 	laneBack   lane = 4 // to the writer: ACCEPT or REFUSE once, then CREDIT, GRANT, STOP
-	laneWatch  lane = 5 // GONE; the id is 0. A receive on it ends with the peer
+	laneWatch  lane = 5 // GONE and PRESS; the id is 0. A receive on it ends with the peer
 )
 
 const (
@@ -55,12 +55,16 @@ const (
 	kindStop                     // nobody reads any more
 	kindPing                     // body: an epoch of the receiver's that the sender has connections of
 	kindGone                     // value: an epoch of the sender's, of which it has no connections any more
+	kindPress                    // value: the receiver's id of a connection for which the writer has no credit left
 )
 
 const (
 	version = 1
-	// window is how much credit a reader gives in all: what may wait for it at a time.
-	window = 128 << 10
+	// window is how much credit a reader gives in all: what may wait for it at a time. It is a number
+	// of bytes, as far as the reader joins.
+	window = 128<<10 | joins
+	// joins is a bit of the window that a side states: its reader joins what has come at PRESS.
+	joins = 1
 	// frameCost is what a frame costs beside its bytes: the memory that the endpoint has for a
 	// message that nobody has received, see cost.
 	frameCost = 2048
@@ -144,6 +148,8 @@ func parse(l lane, m *efa.Message) (frame, error) {
 		ok, body = l == laneOpen && f.value == 0, maxOpen
 	case kindGone:
 		ok = l == laneWatch && f.value > 0
+	case kindPress:
+		ok = l == laneWatch && f.value > 0 && f.value <= maxID
 	}
 	if !ok || f.n > body {
 		return f, violation("a frame of kind %d with value %#x and %d bytes on lane %d", f.kind, f.value, f.n, l)

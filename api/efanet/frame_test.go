@@ -10,7 +10,7 @@ import (
 
 // FuzzFrame: what parse lets through is within the bounds that the rest relies on.
 func FuzzFrame(f *testing.F) {
-	for k := kindOpen; k <= kindGone; k++ {
+	for k := kindOpen; k <= kindPress; k++ {
 		f.Add(uint8(k%5), head(k, 1), 0)
 		f.Add(uint8(laneStream), head(k, sized(3, 100)), maxFrame)
 	}

@@ -29,6 +29,8 @@ type hub struct {
 	over     atomic.Pointer[error]    // why the endpoint answers nobody any more
 	served   sync.WaitGroup           // its goroutines
 
+	byID sync.Map // its connections, by their ids here
+
 	mu    sync.Mutex
 	users int
 	conns int
@@ -92,6 +94,7 @@ func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 	setDefault(&cfg.TxDepth, maxOps)
 	setDefault(&cfg.RxDepth, maxOps)
 	setDefault(&cfg.NextMemory, nextMemory)
+	setDefault(&cfg.Protocol.DetachLimit, maxGrant) // so that a Write that ends leaves a whole grant behind
 	setDefault(&cfg.Protocol.PeerMemory, peerMemory)
 	setDefault(&cfg.Protocol.TotalMemory, max(totalMemory, cfg.Protocol.PeerMemory))
 	ep, err := efa.OpenEndpoint(ctx, s)

@@ -278,7 +278,7 @@ func (q *question) end() {
 	}
 }
 
-// heard takes what has come on laneWatch: GONE, or the error that is the peer's end.
+// heard takes what has come on laneWatch: GONE, PRESS, or the error that is the peer's end.
 func (h *hub) heard(p *peer, op *efa.Op) error {
 	c, err := op.Wait(h.ctx)
 	if err != nil {
@@ -288,7 +288,11 @@ func (h *hub) heard(p *peer, op *efa.Op) error {
 	if err != nil {
 		return err
 	}
-	h.gone(p, f.value)
+	if f.kind == kindGone {
+		h.gone(p, f.value)
+	} else if c, ok := h.byID.Load(f.value); ok && c.(*Conn).peer == p {
+		c.(*Conn).in.press()
+	}
 	return nil
 }
 
