@@ -35,8 +35,8 @@ type Config struct {
 	Timeout time.Duration
 	// MaxMessage is how long an encoded message may be, in bytes; 0: 64 MiB.
 	MaxMessage int
-	// MaxAddresses is how many addresses of others are known at most; 0: 65,536. PIDs that name
-	// more are dead letters.
+	// MaxAddresses is how many addresses of others are in use at most; 0: 65,536. PIDs that name
+	// more are dead letters. One whose process is gone gives way to another.
 	MaxAddresses int
 	// Advertise is the host:port that PIDs of this process have, where others cannot use the one at which it
 	// listens: 0.0.0.0 and [::] are addresses of nobody, and a container's may not be known outside. Others
@@ -70,7 +70,8 @@ func Start(system *actor.ActorSystem, g *launch.Group) (*Remote, error) {
 	return new(Config).Start(system, g.Endpoint)
 }
 
-// Start has an actor system talk over an endpoint that is enabled, and remains the caller's. The
+// Start has an actor system talk over an endpoint that is enabled, and remains the caller's, as does its address
+// vector: processes that have talked to this one stay in it. The
 // process' address is the text of the endpoint's. Tagged messages whose tag begins with 0xAC are
 // the Remote's.
 func (c *Config) Start(system *actor.ActorSystem, ep *efa.Endpoint) (_ *Remote, err error) {

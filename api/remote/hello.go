@@ -70,12 +70,41 @@ func (g *greeters) hello(m *efa.Message, session uint64, body []byte) {
 		}
 		g.end(p, err != nil)
 		if err != nil {
-			r.log.Warn("remote: a process is not where its name leads", slog.String("name", h.name),
+			r.warn("remote: a process is not where its name leads", slog.String("name", h.name),
 				slog.String("address", h.address.String()), slog.Any("err", err))
 			return
 		}
 		r.names.accept(h.name, &from, session)
 	})
+}
+
+// rates says how often something is done for a peer, so that frames that cost more to answer than to send are answered
+// at a rate: each peer has a few in a row.
+type rates struct {
+	mu  sync.Mutex
+	due map[efa.RawAddr]clock.Time // until when what was done is paid for
+}
+
+const (
+	inARow       = 16
+	answersEvery = 10 * time.Millisecond
+	linesEvery   = 250 * time.Millisecond
+	maxRates     = 1 << 12
+)
+
+// may reports whether something is to be done for a peer now.
+func (x *rates) may(peer efa.RawAddr, every time.Duration, now clock.Time) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	due := max(x.due[peer], now).Add(every)
+	if due > now.Add(inARow*every) {
+		return false
+	}
+	if x.due == nil || len(x.due) >= maxRates {
+		x.due = map[efa.RawAddr]clock.Time{} // all have a few again
+	}
+	x.due[peer] = due
+	return true
 }
 
 // begin gives a peer a place, or nil if it has one.

@@ -17,6 +17,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/remote"
 	"github.com/efactor/efactor/internal/testenv"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -288,4 +289,29 @@ func TestLongStands(t *testing.T) {
 	require.NoError(t, p.Close(soon(t)))
 	cancel()
 	<-sent
+}
+
+// TestFlood: frames that cost more to answer than to send are answered at a rate, each peer's at its own.
+func TestFlood(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	p := start(t, f, remote.Config{})
+	s := strangerOf(t, f, p)
+	connected := events[*remote.Connected](t, p)
+	const frames = 1000
+	began := clock.System.Now()
+	for i := range uint64(frames) {
+		s.send(ping, s.mine+1+i, nil)
+		s.send(hello, strangers+1+i, saying(s.name(), s.name()))
+	}
+	a := start(t, f, remote.Config{})
+	p.spawn(t, "echo", echo)
+	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	sessions := 0
+	for e := take(t, connected); e.Address != a.Address(); e = take(t, connected) {
+		sessions++
+	}
+	most := 16 + int(clock.System.Now().Sub(began)/(10*time.Millisecond))
+	require.LessOrEqual(t, sessions, min(most, frames))
 }

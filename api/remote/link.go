@@ -29,7 +29,7 @@ import (
 // sender stay in order. While the other process does not take them, they wait, and then the senders do:
 // what it has not handled yet is a window at most, see kindCredit.
 type link struct {
-	lane
+	lane  lane
 	r     *Remote
 	name  string  // what actors there are called here, whatever name leads to the link
 	mine  uint64  // the session's number here
@@ -76,16 +76,14 @@ const (
 	maxBackoff   = 5 * time.Second
 )
 
-// window is how many bytes of messages a process has at most that the other side has not handled.
-const window = 4 << 20
+// window is how many bytes of messages a process has at most that the other side has not handled; a frame
+// counts frameCost more than its body.
+const (
+	window    = 4 << 20
+	frameCost = 256
+)
 
-func newLink(r *Remote, name string) *link {
-	l := &link{r: r, name: name, mine: newSession()}
-	l.lane.of = l
-	return l
-}
-
-// status is what a link is now, for who has the table locked.
+// status is what a link is now: while the table is locked, it does not end.
 func (l *link) status() (over, isUp bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +196,7 @@ func (l *link) write(batches int) {
 			l.queue = nil
 		}
 		at, size := l.at, len(b.buf)-frameHead
-		l.sent += uint64(size)
+		l.sent += uint64(size + frameCost)
 		appendHead(b.buf[:0], kindData, l.theirs)
 		l.mu.Unlock()
 		err := l.r.send(at, b.buf, batches == 1)

@@ -208,7 +208,7 @@ func (t *table) lead(n *name, ask bool) (*link, error) {
 	case now < m.retry || !ask:
 		return nil, ErrUnreachable
 	default:
-		l = newLink(t.r, m.text)
+		l = t.newLink(m.text)
 		t.join(m, l)
 		l.startAsking()
 	}
@@ -247,6 +247,13 @@ func (t *table) put(n *name, in *list.List) {
 	if n.in = in; in != nil {
 		n.place = in.PushBack(n)
 	}
+}
+
+// newLink is a link that is called by a name here.
+func (t *table) newLink(text string) *link {
+	l := &link{r: t.r, name: text, mine: newSession()}
+	l.lane.of = l
+	return l
 }
 
 // join has a name lead to a link.
@@ -379,7 +386,7 @@ func (t *table) fail(l *link, err error) (tell func()) {
 		r.events.publish(&Lost{Address: n.text, Err: err})
 	}
 	return func() {
-		r.log.Warn("remote: process lost", slog.String("address", l.name), slog.Any("err", err))
+		r.warn("remote: process lost", slog.String("address", l.name), slog.Any("err", err))
 		had.lost(r, l.name)
 	}
 }
@@ -436,7 +443,7 @@ func (t *table) accept(text string, m *efa.Message, theirs uint64) {
 		}
 	}
 	if l == nil {
-		l = newLink(t.r, text)
+		l = t.newLink(text)
 	}
 	if t.links[at] != l {
 		if err := t.reach(l, at); err != nil {

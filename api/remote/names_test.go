@@ -44,7 +44,7 @@ func called(names map[string]*process) remote.Config {
 	}}
 }
 
-// watching is an actor that watches what it is told to, and gives to the test what ends.
+// watching is an actor that watches what watch names, and gives to the test what ends.
 func (p *process) watching(tb testing.TB) (watch func(*actor.PID), ended <-chan any) {
 	got := make(chan any, 10)
 	watcher := p.spawn(tb, "watcher", func(c actor.Context) {

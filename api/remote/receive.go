@@ -41,6 +41,13 @@ const replaced = 1 << 63
 // heldUp is from when on a turn takes so long that another goroutine receives.
 const heldUp = 10 * time.Millisecond
 
+// So many times more often within turns of one peer than not is most of the time: each time that it is
+// not counts as missed others.
+const (
+	maxHits = 8
+	missed  = 4
+)
+
 // lane is what comes from one peer, which is handled by one goroutine at a time.
 type lane struct {
 	of    *link // nil: of all peers without a session
@@ -68,12 +75,14 @@ func (v *receiver) start() {
 	v.r.served.Go(v.guard)
 }
 
-// guard puts another goroutine in the place of one that is held up. It ends when that which receives
-// has ended, or is held up.
+// guard puts another goroutine in the place of one that is held up: in one turn, or, most of the time, by
+// one peer. It ends when that which receives has ended, or is held up.
 func (v *receiver) guard() {
 	timer := clock.NewTimer(heldUp)
 	defer timer.Stop()
 	var seen uint64
+	var last *lane
+	hits := 0 // how often the goroutine was seen in that lane, of late
 	for {
 		if !v.armed.Load() {
 			select {
@@ -87,23 +96,28 @@ func (v *receiver) guard() {
 		case <-v.wake:
 		}
 		t := v.current
-		now := t.turn.Load()
+		turn, in := t.turn.Load(), t.lane.Load()
+		within := turn&1 == 1
+		if within && in == last {
+			hits++
+		} else {
+			hits = max(0, hits-missed)
+		}
 		switch {
 		case t.over.Load():
 			return
-		case now != seen:
-		case now&1 == 0: // nothing comes
-			if v.armed.Store(false); t.turn.Load() != now {
+		case !within && turn == seen: // nothing comes
+			if v.armed.Store(false); t.turn.Load() != turn {
 				v.armed.Store(true)
 			}
-		case v.replace(t, now):
+		case within && (turn == seen || hits >= maxHits) && v.replace(t, turn):
 			if v.r.ctx.Err() != nil {
 				return
 			}
-			now, v.current = 0, &taker{}
+			turn, hits, v.current = 0, 0, &taker{}
 			go v.run(v.current)
 		}
-		seen = now
+		seen, last = turn, in
 	}
 }
 
@@ -189,12 +203,8 @@ func (v *receiver) turn(t *taker, a arrival) bool {
 // isFor reports whether a frame is of a kind.
 func (a *arrival) isFor(k kind) bool { return len(a.frame) > 0 && kind(a.frame[0]) == k }
 
-func (a *arrival) size() int {
-	if a.long != nil {
-		return a.long.Message.N
-	}
-	return len(a.frame)
-}
+// size is what it counts of the window.
+func (a *arrival) size() int { return a.message.N - frameHead + frameCost }
 
 // put has an arrival wait, and reports whether it does: else the lane is free.
 func (n *lane) put(a arrival) bool {
@@ -215,7 +225,7 @@ func (n *lane) put(a arrival) bool {
 		return true
 	case n.bytes < most:
 		a.frame = slices.Clone(a.frame)
-		n.bytes += max(a.size(), minArrival)
+		n.bytes += a.size()
 		n.waiting = append(n.waiting, a)
 	case l != nil:
 		n.mu.Unlock()
@@ -226,9 +236,6 @@ func (n *lane) put(a arrival) bool {
 	n.mu.Unlock()
 	return true
 }
-
-// minArrival is what an arrival counts at least: its own memory.
-const minArrival = 128
 
 // catchUp handles what has waited until there is nothing more.
 func (n *lane) catchUp(r *Remote) {
@@ -242,7 +249,7 @@ func (n *lane) catchUp(r *Remote) {
 		}
 		a := n.waiting[0]
 		n.waiting = n.waiting[1:]
-		n.bytes -= max(a.size(), minArrival)
+		n.bytes -= a.size()
 		n.mu.Unlock()
 		r.arrived(n.of, a)
 	}
@@ -307,20 +314,22 @@ func (r *Remote) frame(l *link, m *efa.Message, b []byte) {
 	k, s, body := kind(b[0]), session(b), b[frameHead:]
 	switch k {
 	case kindHello:
-		r.greeters.hello(m, s, body)
+		if r.answers.may(m.Raw(), answersEvery, r.now()) { // else it comes again
+			r.greeters.hello(m, s, body)
+		}
 	case kindWelcome:
 		r.welcome(l, s, body)
 	case kindData, kindPing, kindBye, kindCredit:
 		switch {
 		case l == nil || l.mine != s:
-			if k != kindBye && k != kindCredit {
+			if k != kindBye && k != kindCredit && r.answers.may(m.Raw(), answersEvery, r.now()) {
 				r.names.answer(m, appendHead(nil, kindReset, s)) // by the number that the frame had
 			}
 		case k == kindBye:
 			l.fail(ErrClosed)
 		case k == kindData:
 			r.data(l, body)
-			l.grant(len(body))
+			l.grant(len(body) + frameCost)
 		case k == kindCredit:
 			if len(body) != 8 {
 				r.counts.malformed.Add(1)
@@ -347,7 +356,7 @@ func (r *Remote) data(l *link, b []byte) {
 		e, codec, typ, body, err := in.next()
 		if err != nil {
 			r.counts.malformed.Add(1)
-			r.log.Warn("remote: frame dropped", slog.String("address", l.name), slog.Any("err", err))
+			r.warn("remote: frame dropped", slog.String("address", l.name), slog.Any("err", err))
 			return
 		}
 		if now := [2]string{codec, typ}; d == nil || now != latest {
@@ -364,7 +373,7 @@ func (r *Remote) data(l *link, b []byte) {
 // undecodable drops a message. A sender that waits for an answer gets a DeadLetterResponse.
 func (r *Remote) undecodable(e *envelope, codec, typ string, err error) {
 	r.counts.undecodable.Add(1)
-	r.log.Warn("remote: message not decoded", slog.String("codec", codec), slog.String("type", typ),
+	r.warn("remote: message not decoded", slog.String("codec", codec), slog.String("type", typ),
 		slog.String("target", e.target.Id), slog.Any("err", err))
 	if e.sender != nil {
 		r.root.Send(e.sender, &actor.DeadLetterResponse{Target: e.target})
@@ -414,6 +423,13 @@ func (r *Remote) deliver(l *link, e *envelope) {
 	r.root.Send(e.target, env)
 }
 
+// warn logs what peers have done: a few lines a second.
+func (r *Remote) warn(text string, args ...any) {
+	if r.lines.may(efa.RawAddr{}, linesEvery, r.now()) {
+		r.log.Warn(text, args...)
+	}
+}
+
 // undeliverable logs why a message could not even be queued.
 func (r *Remote) undeliverable(target *actor.PID, message any, err error) {
 	if errors.Is(err, ErrUnreachable) || errors.Is(err, ErrClosed) {
@@ -435,7 +451,7 @@ func (r *Remote) welcome(l *link, mine uint64, body []byte) {
 		r.counts.malformed.Add(1)
 		return
 	}
-	if theirs := session(body); theirs != 0 {
+	if theirs := session(body); theirs != 0 && !l.isUp() {
 		r.names.welcomed(l, mine, theirs)
 	}
 }

@@ -39,7 +39,9 @@ type Remote struct {
 	names     table
 	events    events
 	greeters  greeters
-	strangers lane // frames of peers without a session
+	answers   rates // of frames that are answered
+	lines     rates // of what peers do, in the log
+	strangers lane  // frames of peers without a session
 	receiver  receiver
 	discards  atomic.Int32 // of messages of strangers
 }
