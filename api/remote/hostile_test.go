@@ -94,7 +94,9 @@ func unknown(t *testing.T, f *sim.Fabric, p *process) *stranger {
 		require.NoError(t, d.Close())
 	})
 	s := &stranger{t: t, ep: ep, p: p}
-	s.to, err = ep.AddressVector().Insert(p.ep.Address())
+	at, err := efa.ParseAddress(p.Address())
+	require.NoError(t, err)
+	s.to, err = ep.AddressVector().Insert(at)
 	require.NoError(t, err)
 	return s
 }

@@ -126,6 +126,7 @@ type table struct {
 	names    map[string]*name
 	links    map[efa.Addr]*link // by peer
 	visitors map[efa.Addr]int   // peers with an answer on its way to them
+	failed   []efa.Addr         // peers that have failed, oldest first: one that comes back is to learn it
 	idle     list.List          // names that lead nowhere, oldest first
 	asking   list.List          // and those that are asked for: there is no proof yet that anybody is there
 }
@@ -322,6 +323,7 @@ func (t *table) reach(l *link, at efa.Addr) error {
 		return err
 	}
 	t.links[at] = l
+	t.failed = slices.DeleteFunc(t.failed, func(a efa.Addr) bool { return a == at })
 	l.reached(at, failure)
 	return nil
 }
@@ -359,8 +361,21 @@ func (t *table) leave(l *link) []*name {
 // release takes a peer that is not needed any more out of the address vector, if that is the
 // Remote's own.
 func (t *table) release(at efa.Addr) {
-	if t.mine && !t.ended && t.links[at] == nil && t.visitors[at] == 0 {
+	if t.mine && !t.ended && t.links[at] == nil && t.visitors[at] == 0 && !slices.Contains(t.failed, at) {
 		_ = t.r.ep.AddressVector().Remove(over, at) // it need not be waited for
+	}
+}
+
+// maxFailed is how many peers that have failed stay in the address vector. From there one that was stopped and
+// goes on is heard, and learns that its session is over.
+const maxFailed = 1 << 10
+
+// keep has a peer that has failed stay in the address vector, and the one that has been there for longest go.
+func (t *table) keep(at efa.Addr) {
+	if t.failed = append(t.failed, at); len(t.failed) > maxFailed {
+		oldest := t.failed[0]
+		t.failed = t.failed[1:]
+		t.release(oldest)
 	}
 }
 
@@ -379,6 +394,9 @@ func (t *table) fail(l *link, err error) (tell func()) {
 		return func() {}
 	}
 	r, retry := t.r, t.r.now()
+	if errors.Is(err, efa.ErrPeerFailed) && t.links[l.at] == l {
+		t.keep(l.at)
+	}
 	names := t.leave(l)
 	for _, n := range names {
 		n.backoff = min(max(2*n.backoff, firstBackoff), maxBackoff)

@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"slices"
@@ -216,6 +217,30 @@ func TestChurn(t *testing.T) {
 	require.Zero(t, links)
 	require.Zero(t, peers)
 	require.Zero(t, server.Stats().DeadLetters)
+}
+
+// TestHeardAgain: a process whose session is over, and whose place was given back, is heard when it speaks again.
+func TestHeardAgain(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	p := listening(t, f, "", remote.Config{})
+	s := unknown(t, f, p)
+	lost := events[*remote.Lost](t, p)
+	for i := range uint64(3) {
+		s.send(hello, strangers+i, saying(s.name(), s.name()))
+		session, body := s.next(welcome)
+		require.Equal(t, strangers+i, session)
+		s.mine = binary.LittleEndian.Uint64(body[1:])
+		s.send(bye, s.mine, nil)
+		require.ErrorIs(t, take(t, lost).Err, remote.ErrClosed)
+		require.Eventually(t, func() bool { // the answer before may be on its way
+			_, _, peers := p.Places()
+			return peers == 0
+		}, testenv.Hang, time.Millisecond)
+		s.send(ping, s.mine, nil)
+		session, _ = s.next(reset)
+		require.Equal(t, s.mine, session)
+	}
 }
 
 // TestFullOfNames: names that are only asked for give way to a process that has said HELLO, and those that have a
