@@ -140,7 +140,7 @@ func (p *Peer) admit(t *Turn) *device.Pke {
 // message has its msg_id already, so that this one's stays spent.
 func (l *Link) Unposted(t *Turn) bool {
 	p := l.of
-	p.asked = p.probing
+	p.asked = l.load.flags.has(probing)
 	if t.NoID {
 		return true
 	}

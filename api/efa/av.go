@@ -355,12 +355,22 @@ const maxAddressText = 4096
 
 // Resolve asks the program that Serves at the given TCP address, and inserts the
 // address that it answers.
-func (av *AddressVector) Resolve(ctx context.Context, hostport string) (_ Addr, err error) {
+func (av *AddressVector) Resolve(ctx context.Context, hostport string) (Addr, error) {
+	a, err := ResolveAddress(ctx, hostport)
+	if err != nil {
+		return NoAddr, err
+	}
+	return av.Insert(a)
+}
+
+// ResolveAddress asks the program that Serves at the given TCP address for its endpoint's address,
+// and inserts it nowhere.
+func ResolveAddress(ctx context.Context, hostport string) (_ Address, err error) {
 	defer formed("resolve "+hostport, &err)
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", hostport)
 	if err != nil {
-		return NoAddr, err
+		return Address{}, err
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
@@ -370,17 +380,13 @@ func (av *AddressVector) Resolve(ctx context.Context, hostport string) (_ Addr, 
 		if ctx.Err() != nil {
 			err = contextError(ctx, ctx.Err())
 		}
-		return NoAddr, err
+		return Address{}, err
 	}
 	n := len(text)
 	if n == 0 || text[n-1] != '\n' {
-		return NoAddr, fmt.Errorf("%w: it did not answer with an address", ErrInvalid)
+		return Address{}, fmt.Errorf("%w: it did not answer with an address", ErrInvalid)
 	}
-	a, err := ParseAddress(string(text[:n-1]))
-	if err != nil {
-		return NoAddr, err
-	}
-	return av.Insert(a)
+	return ParseAddress(string(text[:n-1]))
 }
 
 // Close fails with ErrBusy while endpoints use the vector.

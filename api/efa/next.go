@@ -53,7 +53,7 @@ func (d Delivery) unlessKept() {
 // memory of the caller's, or discarded; one of the two must be done.
 type TooLongError struct {
 	Claimed *Claimed
-	Most    int // NextMemory
+	Most    int // NextMemory, or with OnePacket what a packet has at most
 }
 
 // Error gives both lengths.
@@ -144,6 +144,9 @@ func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption)
 		}
 		if msg.N != ope.Recalled {
 			msg.N = ^msg.N
+			if w.has(optOnePacket) {
+				return d, true, &TooLongError{Claimed: &Claimed{Message: msg, e: e, id: req.ID}, Most: b.mtu}
+			}
 			return b.finish(ctx, &taking{to: b, act: act, id: req.ID, msg: msg}, &want)
 		}
 	}

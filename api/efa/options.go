@@ -61,6 +61,7 @@ const (
 	optToken
 	optFence
 	optWait
+	optOnePacket
 
 	optKinds
 )
@@ -91,6 +92,11 @@ func From(a Addr) OpOption { return OpOption{kind: optFrom, u: uint64(a)} }
 // takes no more. Of software devices shm has put it into the peer's memory, tcp into the socket.
 // Elsewhere Wait means nothing: what else can wait does.
 var Wait = OpOption{kind: optWait}
+
+// OnePacket has Next and NextTag return a message of more than one packet at once as a
+// [TooLongError], whatever NextMemory is, so that a sender that begins a long message and does not
+// go on holds up only who receives that one. Elsewhere it means nothing.
+var OnePacket = OpOption{kind: optOnePacket}
 
 // Complete asks for a completion level.
 func Complete(l Level) OpOption { return OpOption{kind: optLevel, u: uint64(l)} }

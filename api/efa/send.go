@@ -393,6 +393,15 @@ func (e *Endpoint) Sender(m Message) (Addr, error) {
 	return to, nil
 }
 
+// IsSender reports whether a message came from the endpoint at an address by the path that Insert
+// would choose for it. An address that somebody states may name paths of others as well, and what is
+// sent to it takes the first: so this is the check of an address that a message states. It
+// inserts nothing.
+func (e *Endpoint) IsSender(m Message, a Address) bool {
+	raw, _, err := e.dom.fab.choose(a, &e.cfg.AV.cfg)
+	return err == nil && raw == m.Raw()
+}
+
 // sender reports, too, whether the handle is a new one.
 func (e *Endpoint) sender(m Message) (to Addr, fresh bool, err error) {
 	raw := m.Raw()

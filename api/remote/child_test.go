@@ -133,11 +133,16 @@ func here(t *testing.T, device string) *process {
 	return &process{ActorSystem: system, Remote: r}
 }
 
-func onDevices(t *testing.T, f func(t *testing.T, device string)) {
+// devices are those that processes have.
+func devices() []string {
 	if runtime.GOOS != "linux" {
-		t.Skip("shm and tcp need Linux")
+		return nil
 	}
-	for _, device := range []string{"shm", "tcp", "auto"} {
+	return []string{"shm", "tcp", "auto"}
+}
+
+func onDevices(t *testing.T, f func(t *testing.T, device string)) {
+	for _, device := range devices() {
 		t.Run(device, func(t *testing.T) { f(t, device) })
 	}
 }

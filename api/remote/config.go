@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,9 +35,13 @@ type Config struct {
 	Timeout time.Duration
 	// MaxMessage is how long an encoded message may be, in bytes; 0: 64 MiB.
 	MaxMessage int
-	// MaxAddresses is how many addresses of others are known at most; 0: 65,536. PIDs that name
-	// more are dead letters.
+	// MaxAddresses is how many addresses of others are in use at most; 0: 65,536. PIDs that name
+	// more are dead letters. One whose process is gone gives way to another.
 	MaxAddresses int
+	// Advertise is the host:port that PIDs of this process have, where others cannot use the one at which it
+	// listens: 0.0.0.0 and [::] are addresses of nobody, and a container's may not be known outside. Others
+	// ask there, so it must lead here. Port 0 is that at which it listens.
+	Advertise string
 	// Setup is the endpoint that Listen opens; nil: one on all devices of the host.
 	Setup *efa.Setup
 	// Resolve finds the endpoint of a process by the address in its PIDs; nil: the text of
@@ -65,7 +70,8 @@ func Start(system *actor.ActorSystem, g *launch.Group) (*Remote, error) {
 	return new(Config).Start(system, g.Endpoint)
 }
 
-// Start has an actor system talk over an endpoint that is enabled, and remains the caller's. The
+// Start has an actor system talk over an endpoint that is enabled, and remains the caller's, as does its address
+// vector: processes that have talked to this one stay in it. The
 // process' address is the text of the endpoint's. Tagged messages whose tag begins with 0xAC are
 // the Remote's.
 func (c *Config) Start(system *actor.ActorSystem, ep *efa.Endpoint) (_ *Remote, err error) {
@@ -76,11 +82,15 @@ func (c *Config) Start(system *actor.ActorSystem, ep *efa.Endpoint) (_ *Remote, 
 // Listen opens an endpoint, and has an actor system talk over it. At host:port others learn its
 // address, so that is the process' address; it stays if the process ends and another one listens
 // there. As on any port, a program that can listen there is the process; [efa.TCPConfig] says which
-// may talk to it. Without a host:port the process' address is the text of the endpoint's, another one
+// may talk to it. At an unspecified address (0.0.0.0, [::], or no host) Config.Advertise says where others
+// find it. Without a host:port the process' address is the text of the endpoint's, another one
 // each time.
 func (c *Config) Listen(ctx context.Context, system *actor.ActorSystem, hostport string) (_ *Remote, err error) {
 	defer errtext.Wrap("remote", "listen at "+strconv.Quote(hostport), &err)
-	s := efa.Setup{Fabric: efa.Config{DeviceName: deviceAt(hostport)}}
+	if err := c.findable(hostport); err != nil {
+		return nil, err
+	}
+	s := efa.Setup{Fabric: efa.Config{DeviceName: c.deviceAt(hostport)}}
 	if c.Setup != nil {
 		s = *c.Setup
 	}
@@ -103,7 +113,7 @@ func (c *Config) listen(ctx context.Context, system *actor.ActorSystem, ep *efa.
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.start(system, ep, l.Addr().String(), ep.Close)
+	r, err := c.start(system, ep, c.advertised(l.Addr()), ep.Close)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -115,21 +125,78 @@ func (c *Config) listen(ctx context.Context, system *actor.ActorSystem, ep *efa.
 	return r, nil
 }
 
+// findable refuses an address that others cannot use.
+func (c *Config) findable(hostport string) error {
+	if c.Advertise != "" {
+		host, port, err := net.SplitHostPort(c.Advertise)
+		switch _, bad := strconv.ParseUint(port, 10, 16); {
+		case err != nil || bad != nil || isUnspecified(host):
+			return fmt.Errorf("%w: Config.Advertise is %q: it is the host:port by which others find this process", efa.ErrInvalid, c.Advertise)
+		case hostport == "":
+			return fmt.Errorf("%w: Config.Advertise is %q, and Listen has no host:port that it could lead to", efa.ErrInvalid, c.Advertise)
+		}
+		return nil
+	}
+	if host, _, err := net.SplitHostPort(hostport); err == nil && isUnspecified(host) {
+		return fmt.Errorf("%w: others cannot find an unspecified address: "+
+			"listen at one of this host's, or set Config.Advertise to the host:port by which they reach this process", efa.ErrInvalid)
+	}
+	return nil
+}
+
+// isUnspecified reports whether a host is every address of this one, and so none for others.
+func isUnspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.Unmap().IsUnspecified()
+}
+
+// advertised is the process' address where it listens at an address.
+func (c *Config) advertised(at net.Addr) string {
+	if c.Advertise == "" {
+		return at.String()
+	}
+	host, port, _ := net.SplitHostPort(c.Advertise)
+	if n, _ := strconv.ParseUint(port, 10, 16); n == 0 {
+		_, port, _ = net.SplitHostPort(at.String())
+	}
+	return net.JoinHostPort(host, port)
+}
+
 // deviceAt is the device by which others reach who listens at host:port.
-func deviceAt(hostport string) string {
+func (c *Config) deviceAt(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
-	if ip, bad := netip.ParseAddr(host); err != nil || bad != nil || ip.IsLoopback() || ip.IsUnspecified() {
+	if err == nil && isUnspecified(host) {
+		if host, _, err = net.SplitHostPort(c.Advertise); err == nil && !isLocal(host) {
+			return "auto" // an address of this host that is known by another name outside
+		}
+	}
+	if ip, bad := netip.ParseAddr(host); err != nil || bad != nil || ip.IsLoopback() {
 		return "auto"
 	}
 	return "auto:" + host
 }
 
+// isLocal reports whether an IP address is one of this host's.
+func isLocal(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	all, _ := net.InterfaceAddrs() // if they are not known, none is
+	return slices.ContainsFunc(all, func(a net.Addr) bool {
+		n, err := netip.ParsePrefix(a.String())
+		return err == nil && n.Addr().Unmap() == ip.Unmap()
+	})
+}
+
 func (c *Config) start(system *actor.ActorSystem, ep *efa.Endpoint, name string, end func() error) (*Remote, error) {
 	r := &Remote{
 		system: system, root: actor.NewRootContext(system, nil), log: system.Logger(), ep: ep, close: end, cfg: *c, name: name, address: ep.Address(),
-		codecs: newCodecs(c.Codecs), verifying: make(chan struct{}, 64),
-		links: map[string]*link{}, peers: map[efa.Addr]*link{},
+		codecs: newCodecs(c.Codecs),
 	}
+	r.names.init(r, end != nil && (c.Setup == nil || c.Setup.Endpoint.AV == nil))
+	r.events.stream, r.events.log = system.EventStream, r.log
+	r.greeters.r, r.receiver.r = r, r
 	setDefault(&r.cfg.Queue, 4<<20)
 	setDefault(&r.cfg.Patience, 10*time.Second)
 	setDefault(&r.cfg.Timeout, 10*time.Second)

@@ -7,3 +7,13 @@ func (c Config) PingEvery(d time.Duration) Config {
 	c.pingEvery = d
 	return c
 }
+
+// Places are how many names and links there are, and how many peers are in the address vector.
+func (r *Remote) Places() (names, links, peers int) {
+	r.names.mu.Lock()
+	defer r.names.mu.Unlock()
+	return len(r.names.names), len(r.names.links), r.ep.AddressVector().Len()
+}
+
+// Window is how much of messages may be on its way.
+const Window = window

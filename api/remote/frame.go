@@ -25,10 +25,11 @@ const (
 	kindPing                    // nothing: is the session still known?
 	kindReset                   // it is not
 	kindBye                     // the sender's end; there is nothing more in the session
+	kindCredit                  // body: how many bytes of messages were handled in the session
 )
 
 const (
-	version   = 1
+	version   = 2
 	frameHead = 9
 	// tagFrames is the tag of all frames, and tagWatch that of none: a receive ends with the peer.
 	tagFrames = 0xAC<<56 | 1
@@ -68,16 +69,6 @@ func (h *hello) parse(b []byte) error {
 		err = violation("a HELLO without a name, or with more")
 	}
 	return err
-}
-
-// isFrom reports whether an address that a message states is its sender's.
-func isFrom(m *efa.Message, a efa.Address) bool {
-	for _, scheme := range []string{"shm", "tcp", "efa", "sim"} {
-		if raw, ok := a.Raw(scheme); ok && raw == m.Raw() {
-			return true
-		}
-	}
-	return false
 }
 
 // envelope is a message with what belongs to it.

@@ -60,7 +60,7 @@ func FuzzHello(f *testing.F) {
 	var h hello
 	require.ErrorIs(f, h.parse(nil), errFrame)
 	f.Add((&hello{name: "host:7"}).append(nil))
-	f.Add([]byte("\x01\x29shm://[fe80::11ff:fe00:a01]:4711:180428938\x04name"))
+	f.Add([]byte("\x02\x29shm://[fe80::11ff:fe00:a01]:4711:180428938\x04name"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h, again hello
 		if err := h.parse(b); err != nil {

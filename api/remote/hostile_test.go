@@ -1,8 +1,13 @@
 package remote_test
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
@@ -11,6 +16,9 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/remote"
+	"github.com/efactor/efactor/internal/testenv"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/wire"
 )
 
 // The frames as the other side sees them; see docs/remote.md.
@@ -21,6 +29,7 @@ const (
 	ping
 	reset
 	bye
+	credit
 
 	frames = 0xAC<<56 | 1
 )
@@ -38,7 +47,7 @@ const strangers = 77 // the session here
 
 func text(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 
-func saying(address, name string) []byte { return text(text([]byte{1}, address), name) }
+func saying(address, name string) []byte { return text(text([]byte{2}, address), name) }
 
 func (s *stranger) send(kind byte, session uint64, body []byte) {
 	b := append(binary.LittleEndian.AppendUint64([]byte{kind}, session), body...)
@@ -61,7 +70,21 @@ func (s *stranger) next(kind byte) (session uint64, body []byte) {
 func newStranger(t *testing.T) *stranger {
 	f, err := sim.New(sim.Config{})
 	require.NoError(t, err)
-	p := start(t, f, remote.Config{})
+	return strangerOf(t, f, start(t, f, remote.Config{}))
+}
+
+// strangerOf is one in a session with a process.
+func strangerOf(t *testing.T, f *sim.Fabric, p *process) *stranger {
+	s := unknown(t, f, p)
+	s.send(hello, strangers, saying(s.name(), s.name()))
+	session, body := s.next(welcome)
+	require.EqualValues(t, strangers, session)
+	s.mine = binary.LittleEndian.Uint64(body[1:])
+	return s
+}
+
+// unknown is one without a session.
+func unknown(t *testing.T, f *sim.Fabric, p *process) *stranger {
 	d, err := f.OpenDevice(sim.DeviceConfig{})
 	require.NoError(t, err)
 	ep, err := efa.OpenEndpoint(soon(t), efa.Setup{Fabric: efa.Config{Device: d}})
@@ -71,12 +94,10 @@ func newStranger(t *testing.T) *stranger {
 		require.NoError(t, d.Close())
 	})
 	s := &stranger{t: t, ep: ep, p: p}
-	s.to, err = ep.AddressVector().Insert(p.ep.Address())
+	at, err := efa.ParseAddress(p.Address())
 	require.NoError(t, err)
-	s.send(hello, strangers, saying(s.name(), s.name()))
-	session, body := s.next(welcome)
-	require.EqualValues(t, strangers, session)
-	s.mine = binary.LittleEndian.Uint64(body[1:])
+	s.to, err = ep.AddressVector().Insert(at)
+	require.NoError(t, err)
 	return s
 }
 
@@ -111,9 +132,9 @@ func TestHostile(t *testing.T) {
 		"cut off":          func() { s.send(data, s.mine, envelope(0, &actor.Touch{})[:9]) },
 		"long string":      func() { s.send(data, s.mine, []byte{0, 0xff, 0xff, 0xff, 0xff, 0x0f}) },
 		"not a system one": func() { s.send(data, s.mine, envelope(system, &actor.Touch{})) },
-		"watch for other":  func() { s.send(data, s.mine, envelope(system, &actor.Watch{Watcher: other})) },
 		"watch for nobody": func() { s.send(data, s.mine, envelope(system, &actor.Watch{})) },
 		"end of other":     func() { s.send(data, s.mine, envelope(system, &actor.Terminated{Who: other})) },
+		"credit":           func() { s.send(credit, s.mine, []byte("short")) },
 		"end of who is not watched": func() {
 			s.send(data, s.mine, envelope(system, &actor.Terminated{Who: actor.NewPID(s.name(), "x")}))
 		},
@@ -163,4 +184,136 @@ func TestSessions(t *testing.T) {
 	next[*actor.DeadLetterResponse](t, got)
 	s.send(reset, strangers+1, nil)
 	require.ErrorIs(t, take(t, lost).Err, remote.ErrUnreachable)
+}
+
+// TestInventedNames: HELLO with names that lead elsewhere, or to nobody, takes no address, and one place
+// a peer to be looked up; a process that says the truth meanwhile is answered.
+func TestInventedNames(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	var looking, most atomic.Int32
+	var honest efa.Address
+	asked := make(chan string, 1<<10)
+	p := start(t, f, remote.Config{MaxAddresses: 2, Resolve: func(ctx context.Context, name string) (efa.Address, error) {
+		if name == "honest" {
+			return honest, nil
+		}
+		if n := looking.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer looking.Add(-1)
+		asked <- name
+		<-ctx.Done()
+		return efa.Address{}, ctx.Err()
+	}})
+	var foes []*stranger
+	for range 70 { // more than there are places
+		foes = append(foes, unknown(t, f, p))
+	}
+	for i, s := range foes {
+		for j := range 5 {
+			s.send(hello, strangers, saying(s.name(), fmt.Sprintf("invented:%d-%d", i, j)))
+		}
+		take(t, asked)
+	}
+	s := unknown(t, f, p)
+	honest = s.ep.Address()
+	s.send(hello, strangers, saying(s.name(), "honest"))
+	s.next(welcome)
+	require.LessOrEqual(t, most.Load(), int32(66), "one a peer, 64 in all, but for those that are told to end")
+	names, links, _ := p.Places()
+	require.Equal(t, 1, names)
+	require.Equal(t, 1, links)
+}
+
+// TestWordOfAPeer: nobody is asked for because of what a peer says: the answer to a message that cannot be
+// decoded, or to an actor that does not exist, goes to its sender if there is a session with that.
+func TestWordOfAPeer(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	asked := make(chan string, 10)
+	p := start(t, f, remote.Config{Resolve: func(_ context.Context, name string) (efa.Address, error) {
+		asked <- name
+		return efa.Address{}, errors.New("nobody")
+	}})
+	got := p.inbox(t)
+	s := strangerOf(t, f, p)
+	const hasSender, foreign = 1, 64
+	for _, target := range []string{"inbox", "nobody"} {
+		b := append(text([]byte{hasSender | foreign}, target), 0)
+		b = append(text(text(b, "elsewhere:1"), "x"), 0)
+		b = text(text(text(b, "no codec"), "no type"), "")
+		if target == "nobody" {
+			m := &actor.Touch{}
+			b = append(text([]byte{hasSender | foreign}, target), 0)
+			b = append(text(text(b, "elsewhere:2"), "x"), 0)
+			b = text(text(text(b, ""), string(m.ProtoReflect().Descriptor().FullName())), "")
+		}
+		s.send(data, s.mine, b)
+	}
+	s.send(data, s.mine, envelope(0, &actor.DeadLetterResponse{}))
+	next[*actor.DeadLetterResponse](t, got)
+	require.Empty(t, asked)
+	names, _, _ := p.Places()
+	require.Equal(t, 1, names)
+}
+
+// TestWatcherIsOfTheSender: who watches is called as its process is called here, whatever it says.
+func TestWatcherIsOfTheSender(t *testing.T) {
+	s := newStranger(t)
+	s.p.spawn(t, "inbox", echo)
+	const system = 2
+	s.send(data, s.mine, envelope(system, &actor.Watch{Watcher: actor.NewPID("shm://elsewhere", "x")}))
+	s.send(data, s.mine, envelope(system, &actor.Stop{}))
+	_, body := s.next(data)
+	require.Contains(t, string(body), "actor.Terminated")
+}
+
+// TestLongStands: a peer that begins a long frame, and does not go on, holds up nobody else.
+func TestLongStands(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	a, p := start(t, f, remote.Config{}), start(t, f, remote.Config{})
+	p.spawn(t, "echo", echo)
+	s := strangerOf(t, f, p)
+	raw, _ := s.ep.Address().Raw("sim")
+	_, err = f.AddRule(sim.Rule{
+		Fault: sim.FaultRNR, From: sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()},
+		Types: []byte{byte(wire.TypeCTSData), byte(wire.TypeMediumTagRTM)},
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(soon(t))
+	sent := make(chan error)
+	go func() { sent <- s.ep.SendTag(ctx, s.to, frames, make([]byte, 1<<20)) }()
+	require.Eventually(t, func() bool { return f.Count(sim.FaultRNR) > 0 }, testenv.Hang, time.Millisecond)
+	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	require.NoError(t, p.Close(soon(t)))
+	cancel()
+	<-sent
+}
+
+// TestFlood: frames that cost more to answer than to send are answered at a rate, each peer's at its own.
+func TestFlood(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	p := start(t, f, remote.Config{})
+	s := strangerOf(t, f, p)
+	connected := events[*remote.Connected](t, p)
+	const frames = 1000
+	began := clock.System.Now()
+	for i := range uint64(frames) {
+		s.send(ping, s.mine+1+i, nil)
+		s.send(hello, strangers+1+i, saying(s.name(), s.name()))
+	}
+	a := start(t, f, remote.Config{})
+	p.spawn(t, "echo", echo)
+	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	sessions := 0
+	for e := take(t, connected); e.Address != a.Address(); e = take(t, connected) {
+		sessions++
+	}
+	most := 16 + int(clock.System.Now().Sub(began)/(10*time.Millisecond))
+	require.LessOrEqual(t, sessions, min(most, frames))
 }

@@ -2,69 +2,73 @@ package remote
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// link is the way to another process, for as long as this one lives: PIDs keep it. It is the
-// process in protoactor's sense of all actors there.
+// link is a session with another process, from the first message or its HELLO to the end.
 //
-//	      a message           WELCOME, or HELLO of the other side
-//	idle -----------> asking -----------------------------------> up
-//	  ^                 |                                          |
-//	  +-----------------+------------------------------------------+
-//	       no answer           the peer failed, RESET, BYE, another session
+//	a message            WELCOME, or HELLO of the other side
+//	----------> asking -------------------------------------> up
+//	              |                                           |
+//	              +------------------> over <-----------------+
+//	          no answer         the peer failed, RESET, BYE, another session
 //
 // A message that finds nothing waiting, and whose receiver has sent something lately, is taken to
 // the endpoint by the goroutine that sends it, so that a request and its answer take no other
 // goroutine. Otherwise one is started that takes everything that has been queued until it comes to
 // it, frame by frame, each of many messages. One goroutine at a time does either, so messages of one
-// sender stay in order. While the other process does not take them, they wait, and then the senders do.
+// sender stay in order. While the other process does not take them, they wait, and then the senders do:
+// what it has not handled yet is a window at most, see kindCredit.
 type link struct {
+	lane  lane
 	r     *Remote
-	name  string
-	watch watches
+	name  string  // what actors there are called here, whatever name leads to the link
+	mine  uint64  // the session's number here
+	names []*name // that lead here; the table's lock guards it
+
+	handled  uint64 // bytes of messages that were handed to actors; of the goroutine in the lane
+	credited uint64 // and that the other side was told of
+	discards atomic.Int32
 
 	straight atomic.Int32 // how many messages need no other goroutine
 
 	mu       sync.Mutex
 	state    state
-	at       efa.Addr // while not idle, once it was resolved
-	mine     uint64   // the session's number here; 0: none
-	theirs   uint64   // and there
+	at       efa.Addr // once it was resolved
+	theirs   uint64   // the session's number there
 	queue    []*batch // what waits; all but the last are full
 	queued   int      // bytes of it, and of what is being sent
+	sent     uint64   // bytes of messages that were sent
+	taken    uint64   // and that the other side has handled
 	asked    futures
+	watches  watches
 	spare    *batch
 	writing  bool          // somebody takes the queue to the endpoint
 	room     chan struct{} // closed when there is some again; nil: nobody waits
 	emptied  chan struct{} // closed when nothing is queued; nil: nobody waits
 	answered chan struct{} // closed when asking ends; nil: not asking
 	failure  *efa.Op       // ends with the peer
-	retry    clock.Time    // until when nobody asks again
-	backoff  time.Duration // how long that was
 }
 
 type state uint8
 
 const (
-	idle state = iota
-	asking
+	asking state = iota
 	up
 	ended
 )
 
-var _ actor.Process = (*link)(nil)
+// errOver: the message may leave by the link that takes this one's place.
+var errOver = errors.New("remote: the session is over")
 
 // The first and the longest time for which a process that did not answer is not asked again.
 const (
@@ -72,65 +76,42 @@ const (
 	maxBackoff   = 5 * time.Second
 )
 
-// SendUserMessage implements actor.Process.
-func (l *link) SendUserMessage(target *actor.PID, message any) {
-	header, plain, sender := actor.UnwrapEnvelope(message)
-	e := envelope{target: target, sender: sender, message: plain}
-	if header != nil && header.Length() > 0 {
-		e.header = header.ToMap()
-	}
-	// Nobody who receives for the process may wait: a dead letter's answer may come from there.
-	_, answer := plain.(*actor.DeadLetterResponse)
-	if err := l.post(&e, letter{target, message, false}, answer); err != nil {
-		l.r.undeliverable(target, plain, err)
-		l.r.dead(letter{target, message, false})
-	}
+// window is how many bytes of messages a process has at most that the other side has not handled; a frame
+// counts frameCost more than its body.
+const (
+	window    = 4 << 20
+	frameCost = 256
+)
+
+// status is what a link is now: while the table is locked, it does not end.
+func (l *link) status() (over, isUp bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == ended, l.state == up
 }
 
-// SendSystemMessage implements actor.Process.
-func (l *link) SendSystemMessage(target *actor.PID, message any) {
-	l.watch.sent(target, message)
-	e := envelope{system: true, target: target, message: message}
-	if err := l.post(&e, letter{target, message, true}, true); err != nil {
-		l.lost(letter{target, message, true})
-	}
+func (l *link) isUp() bool {
+	_, isUp := l.status()
+	return isUp
 }
-
-// Stop implements actor.Process.
-func (l *link) Stop(target *actor.PID) { l.SendSystemMessage(target, &actor.Stop{}) }
 
 // post queues a message and has it leave. An urgent one does not wait for room, so that those who
 // receive never wait for those who send.
-func (l *link) post(e *envelope, orig letter, urgent bool) error {
-	scratch := scratches.Get().(*[]byte)
-	defer scratches.Put(scratch)
-	body, codec, typ, err := l.r.codecs.append((*scratch)[:0], e.message)
-	if err != nil {
-		return err
-	}
-	if cap(body) <= keepBuf {
-		*scratch = body
-	}
-	if len(body) > l.r.cfg.MaxMessage {
-		return ErrTooLong
-	}
+func (l *link) post(name string, e *envelope, x letter, codec, typ string, body []byte, urgent bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.admit(len(body), urgent); err != nil {
 		return err
 	}
-	if l.state == idle {
-		if l.r.now() < l.retry {
-			return ErrUnreachable
-		}
-		l.startAsking()
-	}
 	if e.sender != nil && e.sender.Address == l.r.name && isFuture(e.sender.Id) {
 		l.asked.add(e.sender.Id, l.r)
 	}
+	if e.system {
+		l.watches.sent(name, e.target, e.message)
+	}
 	b := l.open()
 	was := len(b.buf)
-	b.add(l.r.name, e, orig, codec, typ, body)
+	b.add(l.r.name, e, x, codec, typ, body)
 	l.queued += len(b.buf) - was
 	switch {
 	case l.state != up || l.writing:
@@ -144,8 +125,6 @@ func (l *link) post(e *envelope, orig letter, urgent bool) error {
 	return nil
 }
 
-var scratches = sync.Pool{New: func() any { return new([]byte) }}
-
 // admit waits until there is room for n more bytes.
 func (l *link) admit(n int, urgent bool) error {
 	most := l.r.cfg.Queue
@@ -156,7 +135,7 @@ func (l *link) admit(n int, urgent bool) error {
 	for {
 		switch {
 		case l.state == ended:
-			return ErrClosed
+			return errOver
 		case l.queued == 0 || l.queued+n <= most:
 			return nil
 		case urgent:
@@ -197,10 +176,15 @@ func (l *link) open() *batch {
 // burst is how many messages go straight to the endpoint for each frame that has come.
 const burst = 4
 
+// writable reports whether there is something to send, and the other side may be sent it.
+func (l *link) writable() bool {
+	return l.state == up && len(l.queue) > 0 && l.sent-l.taken < window
+}
+
 // write takes so many batches of the queue to the endpoint, or, for -1, all. The link is locked, and
 // writing is set.
 func (l *link) write(batches int) {
-	for n := 0; l.state == up && len(l.queue) > 0; n++ {
+	for n := 0; l.writable(); n++ {
 		if n == batches {
 			l.writing = false
 			l.flush()
@@ -211,13 +195,16 @@ func (l *link) write(batches int) {
 		if l.queue = l.queue[1:]; len(l.queue) == 0 {
 			l.queue = nil
 		}
-		at, mine, size := l.at, l.mine, len(b.buf)-frameHead
+		at, size := l.at, len(b.buf)-frameHead
+		l.sent += uint64(size + frameCost)
 		appendHead(b.buf[:0], kindData, l.theirs)
 		l.mu.Unlock()
 		err := l.r.send(at, b.buf, batches == 1)
 		if err != nil {
-			l.fail(mine, err)
-			l.loseAll(b.letters)
+			l.fail(err)
+			for _, x := range b.letters {
+				l.r.lose(x)
+			}
 		}
 		b.reset()
 		l.mu.Lock()
@@ -230,28 +217,13 @@ func (l *link) write(batches int) {
 
 // wake lets those who wait for room look again.
 func (l *link) wake() {
-	if l.room != nil && l.queued < l.r.cfg.Queue {
+	if l.room != nil && (l.queued < l.r.cfg.Queue || l.state == ended) {
 		close(l.room)
 		l.room = nil
 	}
-	if l.emptied != nil && l.queued == 0 {
+	if l.emptied != nil && (l.queued == 0 || l.state == ended) {
 		close(l.emptied)
 		l.emptied = nil
-	}
-}
-
-// lost says where a message went that was accepted and not delivered.
-func (l *link) lost(x letter) {
-	if x.system {
-		l.watch.lost(l.r, x)
-		return
-	}
-	l.r.dead(x)
-}
-
-func (l *link) loseAll(letters []letter) {
-	for _, x := range letters {
-		l.lost(x)
 	}
 }
 
@@ -264,10 +236,15 @@ func (l *link) loseAll(letters []letter) {
 // askAgain is how often HELLO is sent until there is an answer.
 const askAgain = 500 * time.Millisecond
 
-// startAsking leaves idle. The link is locked.
+// newSession is a number that no session had, as far as chance allows; not 0.
+func newSession() uint64 { return rand.Uint64() | 1 }
+
+// startAsking begins a session.
 func (l *link) startAsking() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	answered := make(chan struct{})
-	l.state, l.answered = asking, answered
+	l.answered = answered
 	l.r.served.Go(func() { l.ask(answered) })
 }
 
@@ -275,43 +252,36 @@ func (l *link) startAsking() {
 func (l *link) ask(answered chan struct{}) {
 	ctx, cancel := context.WithTimeout(l.r.ctx, l.r.cfg.Timeout)
 	defer cancel()
-	mine, err := l.toAsk(ctx, answered)
+	a, err := l.r.resolve(ctx, l.name)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	} else {
+		err = l.r.names.found(l, a)
+	}
 	again := clock.NewTimer(0)
 	defer again.Stop()
 	for err == nil {
 		select {
 		case <-again.C:
 			again.Reset(askAgain)
-			err = l.sayHello(answered)
+			err = l.sayHello()
 		case <-answered:
 			return
 		case <-ctx.Done():
 			err = fmt.Errorf("%w: no answer within %v", ErrUnreachable, l.r.cfg.Timeout)
 		}
 	}
-	l.fail(mine, err)
+	select {
+	case <-answered: // it has asked us meanwhile
+	default:
+		l.fail(err)
+	}
 }
 
-// toAsk finds where the process is, and has this one ready for the answer.
-func (l *link) toAsk(ctx context.Context, answered chan struct{}) (mine uint64, err error) {
-	mine = newSession()
-	address, err := l.r.resolve(ctx, l.name)
+func (l *link) sayHello() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.answered != answered { // it has asked us meanwhile
-		return mine, nil
-	}
-	l.mine = mine
-	if err != nil {
-		return mine, fmt.Errorf("%w: %w", ErrUnreachable, err)
-	}
-	return mine, l.reach(address)
-}
-
-func (l *link) sayHello(answered chan struct{}) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.answered != answered {
+	if l.state != asking {
 		return nil
 	}
 	h := hello{l.r.address, l.r.name}
@@ -322,88 +292,33 @@ func (l *link) sayHello(answered chan struct{}) error {
 	return err
 }
 
-// newSession is a number that no session had, as far as chance allows; not 0.
-func newSession() uint64 { return rand.Uint64() | 1 }
-
-// reach has the link's peer be at an address. The link is locked.
-func (l *link) reach(a efa.Address) error {
-	at, err := l.r.ep.AddressVector().Insert(a)
-	if err != nil {
-		return err
-	}
-	op, err := l.r.ep.Start(&efa.RecvReq{From: at, Directed: true, Tagged: true, Tag: tagWatch})
-	if err != nil {
-		return err
-	}
+// reached has the link's peer be at an address, until failure ends.
+func (l *link) reached(at efa.Addr, failure *efa.Op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.failure != nil {
 		l.failure.Cancel()
 	}
-	l.at, l.failure = at, op
-	l.r.known(at, l)
-	mine := l.mine
+	l.at, l.failure = at, failure
 	l.r.served.Go(func() {
-		<-op.Done()
-		_, err := op.Wait(l.r.ctx)
+		<-failure.Done()
+		_, err := failure.Wait(l.r.ctx)
 		if err == nil {
 			err = violation("a message with the tag of none")
 		}
 		if !errors.Is(err, efa.ErrCanceled) {
-			l.fail(mine, err)
+			l.fail(err)
 		}
 	})
-	return nil
 }
 
-// accept answers a HELLO that comes from where it says.
-func (l *link) accept(a efa.Address, theirs uint64) {
-	l.mu.Lock()
-	if l.state == up && l.theirs == theirs { // the answer may be on its way
-		l.welcome()
-		l.mu.Unlock()
-		return
-	}
-	if l.state == up { // it has begun anew
-		l.mu.Unlock()
-		l.fail(0, errForgotten)
-		l.mu.Lock()
-	}
-	defer l.mu.Unlock()
-	if l.state == ended || l.state == up {
-		return // the next HELLO will do
-	}
-	if l.mine == 0 {
-		l.mine = newSession()
-	}
-	if err := l.reach(a); err != nil {
-		l.r.log.Warn("remote: cannot answer", slog.String("address", l.name), slog.Any("err", err))
-		return
-	}
-	l.begin(theirs)
-	l.welcome()
-	l.flush()
-}
-
-// welcome sends WELCOME. If it gets lost, the next HELLO is answered again.
-func (l *link) welcome() {
-	b := appendHead(nil, kindWelcome, l.theirs)
-	_ = l.r.tell(l.at, appendHead(b, kindWelcome, l.mine)[:frameHead+frameHead])
-}
-
-// welcomed begins the session that was asked for.
-func (l *link) welcomed(mine, theirs uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state == asking && l.mine == mine {
-		l.begin(theirs)
-		l.flush()
-	}
-}
-
-// begin has the session be up. The link is locked.
+// begin has the session be up, and sends what waits.
 func (l *link) begin(theirs uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.stopAsking()
-	l.state, l.theirs, l.backoff, l.retry = up, theirs, 0, 0
-	l.r.system.EventStream.Publish(&Connected{Address: l.name})
+	l.state, l.theirs = up, theirs
+	l.flush()
 }
 
 func (l *link) stopAsking() {
@@ -413,9 +328,17 @@ func (l *link) stopAsking() {
 	}
 }
 
+// welcome sends WELCOME. If it gets lost, the next HELLO is answered again.
+func (l *link) welcome() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := appendHead(nil, kindWelcome, l.theirs)
+	_ = l.r.tell(l.at, appendHead(b, kindWelcome, l.mine))
+}
+
 // flush has what waits leave, by a goroutine of its own: who receives must not wait.
 func (l *link) flush() {
-	if len(l.queue) > 0 && !l.writing {
+	if l.writable() && !l.writing {
 		l.writing = true
 		l.r.served.Go(func() {
 			l.mu.Lock()
@@ -425,67 +348,87 @@ func (l *link) flush() {
 	}
 }
 
-// fail ends a session, or that it is asked for; mine 0 is whatever session there is. What waits is
-// lost, and watchers of actors there learn of it.
-func (l *link) fail(mine uint64, err error) {
-	l.mu.Lock()
-	if l.state == idle || l.state == ended || mine != 0 && l.mine != mine {
-		l.mu.Unlock()
-		return
-	}
-	asked := l.asked
-	l.asked = futures{}
-	letters := l.drop(idle)
-	l.backoff = min(max(2*l.backoff, firstBackoff), maxBackoff)
-	l.retry = l.r.now().Add(l.backoff)
-	l.mu.Unlock()
-	l.r.log.Warn("remote: process lost", slog.String("address", l.name), slog.Any("err", err))
-	l.r.system.EventStream.Publish(&Lost{Address: l.name, Err: err})
-	l.watch.failed(l.r, l.name)
-	l.loseAll(letters)
-	asked.lost(l.r)
+// fail ends a session, or that it is asked for.
+func (l *link) fail(err error) {
+	t := &l.r.names
+	t.mu.Lock()
+	tell := t.fail(l, err)
+	t.mu.Unlock()
+	tell()
 }
 
-// drop empties the link. It is locked.
-func (l *link) drop(next state) []letter {
-	l.stopAsking()
-	var letters []letter
-	for _, b := range l.queue {
-		letters = append(letters, b.letters...)
-		l.queued -= len(b.buf) - frameHead
+// remains is what a link had when it was over.
+type remains struct {
+	any     bool // it was not over before
+	queue   []*batch
+	queued  int
+	letters []letter
+	asked   futures
+	watches watches
+}
+
+// drop has the link be over.
+func (l *link) drop() (had remains) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == ended {
+		return had
 	}
-	l.r.unknown(l.at, l)
+	l.stopAsking()
+	had = remains{any: true, queue: l.queue, asked: l.asked, watches: l.watches}
+	for _, b := range l.queue {
+		had.letters = append(had.letters, b.letters...)
+		had.queued += len(b.buf) - frameHead
+	}
 	if l.failure != nil {
 		l.failure.Cancel()
 	}
-	l.queue, l.failure, l.mine, l.theirs, l.state = nil, nil, 0, 0, next
+	l.queue, l.queued, l.failure, l.state = nil, l.queued-had.queued, nil, ended
+	l.asked, l.watches = futures{}, watches{}
 	l.wake()
-	return letters
+	return had
+}
+
+// lost has everybody learn who waits for something of a process that is lost.
+func (had *remains) lost(r *Remote, name string) {
+	had.watches.failed(r, name)
+	for _, x := range had.letters {
+		r.lose(x)
+	}
+	had.asked.lost(r)
+}
+
+// take has what waited for another link wait for this one.
+func (l *link) take(from *remains) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, from.queue...)
+	l.queued += from.queued
+	for id := range from.asked.waiting {
+		l.asked.add(id, l.r)
+	}
+	for k := range from.watches.ours {
+		l.watches.add(k)
+	}
+	l.flush()
 }
 
 // end closes the link for good; the other side learns of it.
 func (l *link) end() {
 	l.mu.Lock()
-	if l.state == ended {
-		l.mu.Unlock()
-		return
-	}
 	if l.state == up {
 		_ = l.r.tell(l.at, appendHead(nil, kindBye, l.theirs)) // else it finds out by itself
 	}
-	asked := l.asked
-	letters := l.drop(ended)
 	l.mu.Unlock()
-	l.watch.failed(l.r, l.name)
-	l.loseAll(letters)
-	asked.lost(l.r)
+	had := l.drop()
+	had.lost(l.r, l.name)
 }
 
 // drain waits until what is queued has left.
 func (l *link) drain(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		if l.state != up && l.state != asking || l.queued == 0 {
+		if l.state == ended || l.queued == 0 {
 			l.mu.Unlock()
 			return nil
 		}
@@ -511,22 +454,39 @@ func (l *link) ping() {
 	}
 }
 
-// in reports whether a frame of the link's peer belongs to the session.
-func (l *link) in(session uint64) bool {
+// forgotten ends the session that the other side has called unknown.
+func (l *link) forgotten(theirs uint64) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return (l.state == up || l.state == asking) && l.mine == session
+	known := l.state == up && l.theirs == theirs
+	l.mu.Unlock()
+	if known {
+		l.fail(errForgotten)
+	}
 }
 
-// forgotten ends the session that the other side has called unknown.
-func (l *link) forgotten(theirs uint64, err error) {
+// credit takes how much of what was sent the other side has handled.
+func (l *link) credit(taken uint64) {
 	l.mu.Lock()
-	mine := l.mine
-	if l.state != up || l.theirs != theirs {
-		mine = 0
+	defer l.mu.Unlock()
+	if taken > l.taken && taken <= l.sent {
+		l.taken = taken
+		l.flush()
 	}
-	l.mu.Unlock()
-	if mine != 0 {
-		l.fail(mine, err)
+}
+
+// grant tells the other side, now and then, how much of what it has sent was handled.
+func (l *link) grant(n int) {
+	if l.handled += uint64(n); l.handled-l.credited < window/4 {
+		return
+	}
+	l.credited = l.handled
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != up {
+		return
+	}
+	at, b := l.at, binary.LittleEndian.AppendUint64(appendHead(nil, kindCredit, l.theirs), l.handled)
+	if err := l.r.tell(at, b); errors.Is(err, efa.ErrAgain) {
+		l.r.served.Go(func() { _ = l.r.send(at, b, false) }) // it waits for its place; another error ends the session
 	}
 }

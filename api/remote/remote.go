@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/eventstream"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/internal/errtext"
@@ -30,16 +31,19 @@ type Remote struct {
 	kinds   sync.Map // name to *actor.Props
 	counts  counts
 
-	ctx       context.Context
-	cancel    context.CancelFunc
-	served    sync.WaitGroup
-	verifying chan struct{}
+	ctx    context.Context
+	cancel context.CancelFunc
+	served sync.WaitGroup
+	inject int // the longest frame that is injected
 
-	mu     sync.RWMutex
-	ended  bool
-	links  map[string]*link   // by name
-	peers  map[efa.Addr]*link // those that are not idle
-	inject int                // the longest frame that is injected
+	names     table
+	events    events
+	greeters  greeters
+	answers   rates // of frames that are answered
+	lines     rates // of what peers do, in the log
+	strangers lane  // frames of peers without a session
+	receiver  receiver
+	discards  atomic.Int32 // of messages of strangers
 }
 
 // Connected is published on the system's EventStream when a process is there.
@@ -70,103 +74,43 @@ func (r *Remote) Stats() Stats {
 func (r *Remote) Address() string { return r.name }
 
 // Close ends the Remote: messages that wait leave first, until ctx ends, and other processes are
-// told. PIDs of other processes are dead letters from then on. The actor system goes on.
+// told. PIDs of other processes are dead letters from then on. The actor system goes on. What is the
+// application's own and does not return, as Config.Resolve, is waited for until ctx ends.
 func (r *Remote) Close(ctx context.Context) (err error) {
 	defer errtext.Wrap("remote", "close", &err)
-	r.mu.Lock()
-	if r.ended {
-		r.mu.Unlock()
-		return ErrClosed
+	links, err := r.names.end()
+	if err != nil {
+		return err
 	}
-	r.ended = true
-	r.mu.Unlock()
 	var flushing sync.WaitGroup
-	for _, l := range r.all() {
+	for _, l := range links {
 		flushing.Go(func() {
 			_ = l.drain(ctx) // what does not leave is a dead letter
 			l.end()
 		})
 	}
 	flushing.Wait()
-	_ = r.system.Root.StopFuture(actor.NewPID(r.name, spawner)).Wait()
-	err = error(nil)
+	r.system.Root.Stop(actor.NewPID(r.name, spawner))
 	if r.close != nil {
 		err = r.ep.Shutdown(ctx)
 	}
 	r.cancel()
-	r.served.Wait()
+	served := make(chan struct{})
+	go func() { r.served.Wait(); close(served) }()
+	select {
+	case <-served:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	if r.close != nil {
 		err = errors.Join(err, r.close())
 	}
 	return err
 }
 
-// closing reports whether Close was called.
-func (r *Remote) closing() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.ended
-}
-
-// process is what PIDs with an address resolve to: the way there, if there is one.
+// process is what PIDs with an address resolve to.
 func (r *Remote) process(pid *actor.PID) (actor.Process, bool) {
-	if l := r.link(pid.Address); l != nil {
-		return l, true
-	}
-	return nil, false
-}
-
-// link is the way to an address; nil if there are too many.
-func (r *Remote) link(name string) *link {
-	r.mu.RLock()
-	l := r.links[name]
-	r.mu.RUnlock()
-	if l != nil {
-		return l
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l := r.links[name]; l != nil {
-		return l
-	}
-	if len(r.links) >= r.cfg.MaxAddresses || r.ended {
-		return nil
-	}
-	l = &link{r: r, name: name}
-	r.links[name] = l
-	return l
-}
-
-func (r *Remote) all() []*link {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	all := make([]*link, 0, len(r.links))
-	for _, l := range r.links {
-		all = append(all, l)
-	}
-	return all
-}
-
-// known has frames from a peer be those of a link.
-func (r *Remote) known(at efa.Addr, l *link) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.peers[at] = l
-}
-
-func (r *Remote) unknown(at efa.Addr, l *link) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.peers[at] == l {
-		delete(r.peers, at)
-	}
-}
-
-// of is the link of a peer; nil: there is no session with it.
-func (r *Remote) of(at efa.Addr) *link {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.peers[at]
+	return r.names.name(pid.Address), true
 }
 
 // resolve finds the endpoint of a process.
@@ -177,11 +121,7 @@ func (r *Remote) resolve(ctx context.Context, name string) (efa.Address, error) 
 	if a, err := efa.ParseAddress(name); err == nil {
 		return a, nil
 	}
-	at, err := r.ep.AddressVector().Resolve(ctx, name)
-	if err != nil {
-		return efa.Address{}, err
-	}
-	return r.ep.AddressVector().Lookup(at)
+	return efa.ResolveAddress(ctx, name)
 }
 
 // send has a frame leave, and waits until its buffer is free; that of a short one, straight, is
@@ -209,13 +149,67 @@ func (r *Remote) ping() {
 		select {
 		case <-again.C:
 			again.Reset(r.cfg.pingEvery)
-			for _, l := range r.all() {
+			for _, l := range r.names.all() {
 				l.ping()
 			}
 		case <-r.ctx.Done():
 			return
 		}
 	}
+}
+
+// events publishes what has happened, one after the other, by a goroutine that is there as long as there is
+// something: a subscriber may send, wait, and close the Remote.
+type events struct {
+	stream *eventstream.EventStream
+	log    *slog.Logger
+
+	mu         sync.Mutex
+	waiting    []any
+	publishing bool
+}
+
+// maxEvents is how many events wait for subscribers until no new session is accepted.
+const maxEvents = 1 << 16
+
+func (q *events) full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) >= maxEvents
+}
+
+func (q *events) publish(e any) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting = append(q.waiting, e); !q.publishing {
+		q.publishing = true
+		go q.run()
+	}
+}
+
+func (q *events) run() {
+	for {
+		q.mu.Lock()
+		if len(q.waiting) == 0 {
+			q.publishing, q.waiting = false, nil
+			q.mu.Unlock()
+			return
+		}
+		e := q.waiting[0]
+		q.waiting = q.waiting[1:]
+		q.mu.Unlock()
+		q.one(e)
+	}
+}
+
+// one publishes an event. A subscriber that panics ends this one alone.
+func (q *events) one(e any) {
+	defer func() {
+		if p := recover(); p != nil {
+			q.log.Error("remote: a subscriber panicked", slog.Any("panic", p))
+		}
+	}()
+	q.stream.Publish(e)
 }
 
 // begin starts everything.
@@ -229,7 +223,7 @@ func (r *Remote) begin() error {
 	if _, err := r.system.Root.SpawnNamed(actor.PropsFromFunc(r.spawns), spawner); err != nil {
 		return fmt.Errorf("remote: %w", err)
 	}
-	r.served.Go(r.receive)
+	r.receiver.start()
 	r.served.Go(r.ping)
 	return nil
 }

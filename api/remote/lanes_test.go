@@ -1,0 +1,184 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/remote"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// bounded is an actor with a mailbox for two messages, which it begins to take when it may.
+func (p *process) bounded(tb testing.TB) (got <-chan any, may chan struct{}) {
+	all, may := make(chan any, 1<<17), make(chan struct{})
+	_, err := p.Root.SpawnNamed(actor.PropsFromFunc(func(c actor.Context) {
+		if m, ok := c.Message().(*word); ok {
+			<-may
+			all <- m
+		}
+	}, actor.WithMailbox(actor.Bounded(2))), "slow")
+	require.NoError(tb, err)
+	return all, may
+}
+
+// TestBounded: an actor whose bounded mailbox is full holds up those who send to it, in their order, and
+// nobody else; Close does not wait for it.
+func TestBounded(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	a, b, c := start(t, f, remote.Config{}), start(t, f, remote.Config{Queue: 1 << 20, Patience: long}), start(t, f, remote.Config{})
+	a.spawn(t, "echo", echo)
+	got, may := a.bounded(t)
+	const messages = 12 // MiB, so more than window, queue and mailbox
+	done := make(chan int)
+	go func() {
+		for i := range messages {
+			b.Root.Send(a.at("slow"), &word{strings.Repeat("x", 1<<20), i})
+			done <- i
+		}
+		close(done)
+	}()
+	for range 3 {
+		take(t, done)
+	}
+	for range 3 {
+		_, err := c.Root.RequestFuture(a.at("echo"), &word{}, long).Result()
+		require.NoError(t, err)
+	}
+	close(may)
+	for range messages - 3 {
+		take(t, done)
+	}
+	for i := range messages {
+		require.Equal(t, i, next[*word](t, got).N)
+	}
+	require.Zero(t, b.Stats().DeadLetters)
+
+	_, may = c.bounded(t)
+	defer close(may)
+	for i := range 10 {
+		b.Root.Send(c.at("slow"), &word{"", i})
+	}
+	c.spawn(t, "echo", echo)
+	_, err = a.Root.RequestFuture(c.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	require.NoError(t, c.Close(soon(t)))
+}
+
+// TestSlowly: a peer whose messages take a moment each does not have the time of all others.
+func TestSlowly(t *testing.T) {
+	f, err := sim.New(sim.Config{InOrder: true})
+	require.NoError(t, err)
+	p, a := start(t, f, remote.Config{}), start(t, f, remote.Config{})
+	p.spawn(t, "echo", echo)
+	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	const messages = 3000
+	var handled atomic.Int32
+	_, err = p.Root.SpawnNamed(actor.PropsFromFunc(func(c actor.Context) {
+		if _, ok := c.Message().(*actor.Touch); ok {
+			<-clock.NewTimer(time.Millisecond).C
+			handled.Add(1)
+		}
+	}, actor.WithMailbox(actor.Bounded(2))), "inbox")
+	require.NoError(t, err)
+	s := strangerOf(t, f, p)
+	for range messages {
+		s.send(data, s.mine, envelope(0, &actor.Touch{}))
+	}
+	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	require.Less(t, handled.Load(), int32(messages-100))
+}
+
+// TestHeldBack: what a process has not handled is a window at most, whatever its peers send it; a peer that sends
+// more loses its session.
+func TestHeldBack(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	p := start(t, f, remote.Config{})
+	p.spawn(t, "echo", echo)
+	_, may := p.bounded(t)
+	defer close(may)
+	s, a := strangerOf(t, f, p), start(t, f, remote.Config{})
+	lost := events[*remote.Lost](t, p)
+	b := append(text([]byte{0}, "slow"), 0)
+	one := text(text(text(b, "json"), "*remote_test.word"), `{"Text":"`+strings.Repeat("x", 4000)+`"}`)
+	for sent := 0; ; sent += len(one) {
+		require.Less(t, sent, 64*remote.Window) // it takes a moment until it is seen
+		s.send(data, s.mine, one)
+		select {
+		case e := <-lost:
+			require.ErrorContains(t, e.Err, "not handled")
+		default:
+			continue
+		}
+		break
+	}
+	require.Greater(t, p.Stats().Malformed, uint64(0))
+	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+}
+
+// TestSubscribers: who subscribes to Connected and Lost may send and ask, also the process that it is
+// about, and close the Remote.
+func TestSubscribers(t *testing.T) {
+	a, b := two(t)
+	a.spawn(t, "echo", echo)
+	b.spawn(t, "echo", echo)
+	greeted := b.inbox(t)
+	answers := make(chan error, 10)
+	for _, p := range []*process{a, b} {
+		p.EventStream.Subscribe(func(e any) {
+			switch m := e.(type) {
+			case *remote.Connected:
+				p.Root.Send(actor.NewPID(m.Address, "inbox"), &word{"greeting", 0})
+				_, err := p.Root.RequestFuture(actor.NewPID(m.Address, "echo"), &word{}, long).Result()
+				answers <- err
+			case *remote.Lost:
+				answers <- p.Remote.Close(soon(t))
+			}
+		})
+	}
+	_, err := b.Root.RequestFuture(a.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	require.Equal(t, "greeting", next[*word](t, greeted).Text)
+	require.NoError(t, take(t, answers))
+	require.NoError(t, take(t, answers))
+	require.NoError(t, a.Remote.Close(soon(t)))
+	require.NoError(t, take(t, answers))
+	require.ErrorIs(t, b.Remote.Close(soon(t)), remote.ErrClosed)
+}
+
+// TestCloseIsBounded: Close waits for the application's own code until its context ends.
+func TestCloseIsBounded(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	may, began := make(chan struct{}), make(chan struct{}, 1)
+	cfg := called(nil)
+	resolve := cfg.Resolve
+	cfg.Resolve = func(ctx context.Context, name string) (_ efa.Address, err error) {
+		if name == "slow" {
+			began <- struct{}{}
+			<-may
+			return efa.Address{}, errors.New("too late")
+		}
+		return resolve(ctx, name)
+	}
+	p := start(t, f, cfg)
+	p.Root.Send(actor.NewPID("slow", "x"), &word{})
+	take(t, began)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, p.Close(ctx), context.DeadlineExceeded)
+	close(may)
+}
