@@ -43,6 +43,9 @@ func begin(r role, uid uint32) (*proc, error) {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 		p.cmd.Dir = "/"
 	}
+	if r.Apart {
+		p.cmd = apart(p.cmd)
+	}
 	p.cmd.Env = append(os.Environ(), roleVar+"="+string(text))
 	p.cmd.Stderr = &p.stderr
 	in, err := p.cmd.StdinPipe()
