@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"syscall"
@@ -47,7 +48,7 @@ func (t *trial) restarts() error {
 
 // restart is one round.
 func (t *trial) restart(server *proc, at efa.Address, round int, first uint16) error {
-	endpoints := 8 + t.rng.IntN(25)
+	endpoints := 1 + t.rng.IntN(32)
 	away := time.Duration(50+t.rng.IntN(550)) * time.Millisecond
 	delivered := ""
 	if t.rng.IntN(2) == 0 {
@@ -227,22 +228,43 @@ func takePlace(dom *efa.Domain, cfg efa.EndpointConfig, server efa.Address, most
 	}
 }
 
-// come sends what an endpoint has to say in this life.
+// come sends what an endpoint has to say in this life, at once: a receiver that knows another one at
+// this place has to keep or hold back all of it.
 func (t *trial) come(ep *efa.Endpoint, to efa.Addr, l *sentLog) (texts []string) {
-	var opts []efa.OpOption
+	level := efa.Transmitted
 	if t.Only != "" {
-		opts = append(opts, efa.Complete(efa.Delivered))
+		level = efa.Delivered
 	}
+	rng := rand.New(rand.NewPCG(t.Seed, uint64(t.Life)<<16|uint64(l.Stream.From)))
+	var ops []*efa.Op
 	for range sendsEach {
-		b := make([]byte, headLen)
+		b := make([]byte, headLen+rng.IntN(2)*rng.IntN(48<<10))
 		l.Stream.seal(b, l.N)
-		what := fmt.Sprintf("send %d of endpoint %d, in life %d", l.N, l.Stream.From, t.Life)
-		err := t.ends(what, t.mortal(), func(ctx context.Context) error { return ep.Send(ctx, to, b, opts...) })
+		op, err := ep.Start(&efa.SendReq{To: to, Buf: b, Level: level})
 		if err != nil {
 			l.Failed = append(l.Failed, l.N)
+			texts = append(texts, fmt.Sprintf("starting a send of endpoint %d: %v", l.Stream.From, err))
+			op = nil
+		}
+		ops = append(ops, op)
+		l.N++
+	}
+	for i, op := range ops {
+		if op == nil {
+			continue
+		}
+		what := fmt.Sprintf("send %d of endpoint %d, in life %d", i, l.Stream.From, t.Life)
+		err := t.ends(what, t.mortal(), func(ctx context.Context) error {
+			done, err := op.Wait(ctx)
+			if err == nil {
+				err = done.Err
+			}
+			return err
+		})
+		if err != nil {
+			l.Failed = append(l.Failed, uint64(i))
 			texts = append(texts, fmt.Sprintf("%s: %v", what, err))
 		}
-		l.N++
 	}
 	return texts
 }
