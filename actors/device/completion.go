@@ -16,7 +16,8 @@ const (
 	// Info.UnsolicitedWrite; the slot is the caller's again, with nothing in it.
 	OpWritten
 	// OpRefused is a software device's knowledge that it has refused an RDMA
-	// request of (AH, SrcQPN): a key, range or right was wrong. ID is the key.
+	// request of (AH, SrcQPN): a key, range or right was wrong. ID is the key; Status is
+	// StatusOK if that names memory here, or did lately, see RefusalOf.
 	OpRefused
 	// OpGone is a software device's knowledge that the process behind
 	// (AH, SrcQPN, QKey) is dead, or, with Left, that the queue pair was closed in order:
@@ -51,6 +52,15 @@ type Completion struct {
 // Status is the device's verdict on one work request. The numbers are EFA's.
 type Status uint8
 
+// RefusalOf is the Status of an OpRefused. A key that is known was given out once: who names it has not
+// guessed it.
+func RefusalOf(known bool) Status {
+	if known {
+		return StatusOK
+	}
+	return StatusBadAddress
+}
+
 // EFA's completion status codes.
 const (
 	StatusOK              Status = 0
@@ -67,7 +77,7 @@ const (
 	StatusRemoteBadLength Status = 11
 	StatusBadStatus       Status = 12
 	StatusUnresponsive    Status = 13
-	StatusUnknownPeer     Status = 14 // the responder has no address handle for us
+	StatusUnknownPeer     Status = 14 // the responder has no address handle for us, or wants none: QP.Shut
 	StatusUnreachable     Status = 15
 	StatusMismatch        Status = 18
 )
@@ -87,7 +97,7 @@ var statusText = map[Status]string{
 	StatusRemoteBadLength: "receive buffer too small",
 	StatusBadStatus:       "bad status from the remote side",
 	StatusUnresponsive:    "remote side does not respond",
-	StatusUnknownPeer:     "remote side does not know us",
+	StatusUnknownPeer:     "remote side does not know us, or has shut us out",
 	StatusUnreachable:     "no path to the remote side",
 	StatusMismatch:        "feature mismatch",
 }

@@ -55,7 +55,7 @@ type Info struct {
 	// tells. Otherwise a completion is one, of the device there at least.
 	Pulse bool
 
-	// HoldsBack: QP.HoldBack works. EFA cards know only receives that are posted or not.
+	// HoldsBack: QP.HoldBack and QP.Shut work. EFA cards know only receives that are posted or not.
 	HoldsBack bool
 
 	// Datagram: there are unreliable datagram queue pairs (QPConfig.Type UD).

@@ -106,6 +106,10 @@ type QP interface {
 	// Turns wrap. It lasts until it is undone; the device of shared memory forgets it
 	// with the queue pair's process. ErrNotSupported without Info.HoldsBack, ErrBadAH.
 	HoldBack(ah AH, qpn uint16, on bool, turn uint32) error
+	// Shut has the device refuse, with StatusUnknownPeer, all that one queue pair sends here or
+	// asks for, for as long as that queue pair lives. The device may forget it when nothing has
+	// come from there for a while. ErrNotSupported without Info.HoldsBack, ErrBadAH.
+	Shut(ah AH, qpn uint16) error
 
 	// Why is the reason, if the device knows it, for which sends by an address handle end with
 	// StatusUnknownPeer or StatusMismatch: an error of TLS for example. Else it is nil.
@@ -212,6 +216,9 @@ func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
 
 // HoldBack implements QP by a refusal.
 func (QPBase) HoldBack(AH, uint16, bool, uint32) error { return ErrNotSupported }
+
+// Shut implements QP by a refusal.
+func (QPBase) Shut(AH, uint16) error { return ErrNotSupported }
 
 // Why implements QP: the device knows no reasons.
 func (QPBase) Why(AH) error { return nil }

@@ -145,7 +145,7 @@ func (q *Queue) onOther(c *Completion) {
 		q.onWritten(c)
 	case OpRefused:
 		q.Counters.RDMARefused++
-		q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.ID})
+		q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.ID, Guess: c.Status != StatusOK})
 	case OpGone:
 		q.onGone(c)
 	case OpFatal:
@@ -275,6 +275,8 @@ type Refused struct {
 	QPN uint16
 	GID GID    // set when AH is UnknownAH
 	Key uint64 // that the request named
+
+	Guess bool // it names no memory here, and did not lately
 }
 
 // Fatal tells the endpoint that the queue pair has ended (OpFatal).

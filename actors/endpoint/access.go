@@ -289,16 +289,16 @@ func (a *access) namesFormer(pkt *peer.Packet) bool {
 // onIntruded takes the device's report that it refused an access of a peer's. Only a key
 // that names nothing counts as a guess.
 func (a *access) onIntruded(m *peer.Intruded) {
-	if !a.regions.Knows(m.Link.Path, m.Key) {
+	if m.Guess {
 		m.Link.WrongKey()
 	}
 	a.report(m.Link, errDevice)
 }
 
 // onUnlistedRefused takes the device's report that it refused an access by a queue pair
-// for which it has no address handle.
+// at which it knows no peer.
 func (a *access) onUnlistedRefused(m *device.Refused) {
-	if l := a.peers.at(m.GID, m.QPN); l != nil {
+	if l := a.peers.now(m.AH, m.QPN, m.GID); l != nil {
 		a.env.Sh.Tell(l.Peer, m)
 		return
 	}

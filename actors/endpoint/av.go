@@ -71,6 +71,7 @@ func (p *peers) link(handle uint64) (*peer.Link, error) {
 		return nil, fmt.Errorf("%w, and has not come back with a new connid", peer.ErrPeerFailed)
 	}
 	l := p.create(addr, ah, handle, p.book.Age(handle))
+	l.Move(peer.MoveInsert)
 	p.setHandle(handle, l)
 	return l, nil
 }
@@ -117,6 +118,7 @@ func (p *peers) install(l *peer.Link) {
 	if former := p.routes.set(l); former != nil {
 		p.env.Trail.Put(l.Span, trail.Replaces, 0, former.Span, 0)
 		p.removeUnlisted(former)
+		former.Move(peer.MoveReplace)
 		p.replaced = append(p.replaced, former)
 		p.env.Sh.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
@@ -125,14 +127,16 @@ func (p *peers) install(l *peer.Link) {
 // forget drops a peer that has failed and that no handle names, so that only its connid
 // is kept.
 func (p *peers) forget(l *peer.Link) {
-	if l.Err == nil || l.Handle != peer.Unlisted {
-		return
+	if l.Buried() && l.Handle == peer.Unlisted {
+		p.drop(l)
 	}
-	if l.Away {
-		return
-	}
+}
+
+// drop takes an unlisted peer out of its route.
+func (p *peers) drop(l *peer.Link) {
 	if p.routes.drop(l) {
 		p.removeUnlisted(l)
+		l.Move(peer.MoveForget)
 		p.replaced = append(p.replaced, l)
 	}
 }
@@ -178,6 +182,15 @@ func (p *peers) at(gid device.GID, qpn uint16) *peer.Link {
 		}
 	}
 	return nil
+}
+
+// now returns the peer of what the device has reported, nil if there is none: gid says where it is if
+// ah does not. There was none when the device said so, but one may have come since, on the way here.
+func (p *peers) now(ah device.AH, qpn uint16, gid device.GID) *peer.Link {
+	if ah != device.UnknownAH {
+		return p.routes.find(ah, qpn)
+	}
+	return p.at(gid, qpn)
 }
 
 // uri is an address for which there is no address handle: of several devices none is known to
@@ -296,6 +309,7 @@ func (e *Endpoint) Remove(handle uint64) {
 // name it.
 func (p *peers) bind(l *peer.Link, handle uint64) {
 	p.removeUnlisted(l)
+	l.Move(peer.MoveInsert)
 	l.Handle, l.Age = handle, max(l.Age, p.book.Age(handle))
 	p.setHandle(handle, l)
 	for _, m := range p.unexpected(l) {
@@ -333,9 +347,8 @@ func (p *peers) remove(handle uint64) *peer.Link {
 	l.Handle = peer.Unlisted
 	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l {
 		p.implicit.add(l)
-		if p.forget(l); l.Away {
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
-		}
+		l.Move(peer.MoveRemove)
+		p.forget(l)
 	}
 	for _, m := range p.unexpected(l) {
 		p.table.Rekey(m, match.NotAvail) // the handle may soon be another peer's
@@ -387,7 +400,7 @@ type route struct {
 }
 
 // maxEmpty is the number of routes without a peer that are remembered.
-const maxEmpty = 1024
+const maxEmpty = 1 << 14
 
 // maxFormer is the number of former connids that a route remembers.
 const maxFormer = 16
@@ -433,12 +446,13 @@ func (r *routes) all() iter.Seq[*peer.Link] {
 	}
 }
 
-// from returns the GID of a packet's sender, zero if the device does not know it.
-func (r *routes) from(p *device.RecvPkt) device.GID {
-	if int(p.AH) < len(r.gids) {
-		return r.gids[p.AH]
+// gid returns the GID of what the device has reported, which says it itself unless it has an address
+// handle: zero if the device does not know it.
+func (r *routes) gid(ah device.AH, gid device.GID) device.GID {
+	if int(ah) < len(r.gids) {
+		return r.gids[ah]
 	}
-	return p.GID
+	return gid
 }
 
 // set makes l the current peer at its queue pair, and returns the one that it replaces.

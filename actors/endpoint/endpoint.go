@@ -312,9 +312,8 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *peer.Down:
 		e.onDown(m)
 	case *peer.Up:
-		e.peers.onReturn(m.Link)
 		e.unpark(m.Link)
-	case *peer.Buried:
+	case *peer.Burial:
 		e.unpark(m.Link)
 		e.peers.forget(m.Link)
 	case *device.Gone:
@@ -331,6 +330,8 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.peers.checks.onResult(m)
 	case *overflowTick:
 		e.peers.overflow.onTick()
+	case *checkTick:
+		e.peers.checks.onTick()
 	case *keepaliveMsg:
 		e.pressure.onKeepalive()
 	case *closeStep:
@@ -374,7 +375,7 @@ func (e *Endpoint) Route(ah device.AH, qpn uint16) shard.Ref {
 // onDown ends the receives that only a failed peer could have satisfied.
 func (e *Endpoint) onDown(m *peer.Down) {
 	l, err := m.Link, m.Err
-	if l.Away {
+	if l.MayReturn() {
 		e.park(l)
 	}
 	if l.Handle != peer.Unlisted {

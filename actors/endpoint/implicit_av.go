@@ -27,10 +27,10 @@ import (
 func (p *peers) onUnlisted(r *device.RecvPkt) {
 	addr, ok := p.identify(r)
 	if !ok {
-		addr, ok = p.evicted.sender(r, p.routes.from(r))
+		addr, ok = p.evicted.sender(r, p.routes.gid(r.AH, r.GID))
 	}
 	if !ok {
-		if !p.checks.claims(r, p.routes.from(r)) {
+		if !p.checks.claims(r, p.routes.gid(r.AH, r.GID)) {
 			p.onNoAddress(r)
 		}
 		return
@@ -52,7 +52,7 @@ func (p *peers) identify(r *device.RecvPkt) (wire.RawAddr, bool) {
 	}
 	if raw, ok := r.View.RawAddr(); ok {
 		gid := raw.GID()
-		if from := p.routes.from(r); from != (device.GID{}) && from != gid {
+		if from := p.routes.gid(r.AH, r.GID); from != (device.GID{}) && from != gid {
 			return wire.RawAddr{}, false
 		}
 		return wire.MakeRawAddr(gid, r.QPN, id), true
@@ -66,11 +66,7 @@ func (p *peers) identify(r *device.RecvPkt) (wire.RawAddr, bool) {
 // onNoAddress takes a packet that does not say who sent it. It is of the peer there if only
 // the device's address handle is missing.
 func (p *peers) onNoAddress(r *device.RecvPkt) {
-	l := p.at(r.GID, r.QPN)
-	if r.AH != device.UnknownAH {
-		l = p.routes.find(r.AH, r.QPN) // it came while the packet was on its way here
-	}
-	if l != nil && r.Err == nil {
+	if l := p.now(r.AH, r.QPN, r.GID); l != nil && r.Err == nil {
 		p.env.Sh.Call(l.Peer, r.Arrived())
 		return
 	}
@@ -119,6 +115,7 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	}
 	l := p.create(addr, ah, handle, p.book.Now())
 	if listed {
+		l.Move(peer.MoveInsert)
 		p.setHandle(handle, l)
 	} else {
 		p.addUnlisted(l, !known, !crowded, r)
@@ -132,9 +129,11 @@ func (p *peers) addUnlisted(l *peer.Link, fresh, room bool, r *device.RecvPkt) {
 		p.event(Event{Kind: NewPeer, Handle: peer.Unlisted, Addr: l.Addr, Path: l.Path})
 	}
 	if room {
+		l.Move(peer.MoveAdmit)
 		p.implicit.add(l)
 		return
 	}
+	l.Move(peer.MoveCrowd)
 	upto, _ := r.View.MsgID()
 	p.overflow.add(l, upto)
 }
@@ -225,10 +224,8 @@ func (p *peers) mayAdd(ah device.AH, qpn uint16, known bool) (trusted, crowded b
 	case !p.mayReplace(ah, qpn):
 	case p.hasRoom(ah):
 		return true, false
-	default:
-		// Where the device cannot hold one sender back the endpoint throttles all at that limit.
-		path := &p.env.Paths[p.qp().PathOf(ah)]
-		trusted, crowded = !path.HoldsBack || p.env.Mem.Total() <= p.env.Config.Hard(), true
+	default: // above TotalMemory the endpoint throttles all
+		trusted, crowded = true, true
 	}
 	p.probeQuiet() // perhaps no other packet comes that would find the peers that have left
 	return trusted, crowded
@@ -249,7 +246,7 @@ func (p *peers) mayReplace(ah device.AH, qpn uint16) bool {
 // hasRoom reports whether there is room for one more unlisted peer of a host. A host has at most
 // three times as many entries as are free, so that there is always room for another host's.
 func (p *peers) hasRoom(ah device.AH) bool {
-	return p.hasFree(ah) || p.makeRoom(p.implicit.fromHost(ah)) || p.evictLRU() && p.hasFree(ah)
+	return p.hasFree(ah) || p.evictLRU() && p.hasFree(ah) || p.giveUp(p.implicit.fromHost(ah))
 }
 
 // hasFree is hasRoom without eviction.
@@ -263,25 +260,16 @@ func (p *peers) hasFree(ah device.AH) bool {
 	return taken < 3*(p.most-p.implicit.size()-len(p.replaced))
 }
 
-// makeRoom gives up an unlisted peer that is away, the first in LRU order, for one of a host
-// that has n. Its own host has no fewer. It makes room once: it is removed from the implicit AV
-// at once, and added again if it is back before it hears of that (see onReturn).
-func (p *peers) makeRoom(n int) bool {
+// giveUp buries an unlisted peer that is away, the first in LRU order, for one of a host that has
+// n. Its own host has no fewer.
+func (p *peers) giveUp(n int) bool {
 	for l := range p.implicit.all() {
-		if l.Away && p.implicit.fromHost(l.AH) >= n {
-			p.implicit.remove(l)
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
+		if p.implicit.fromHost(l.AH) >= n && l.GiveUp() {
+			p.drop(l)
 			return true
 		}
 	}
 	return false
-}
-
-// onReturn adds an unlisted peer again that is back.
-func (p *peers) onReturn(l *peer.Link) {
-	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l && l.Handle == peer.Unlisted {
-		p.implicit.add(l)
-	}
 }
 
 // probesPerPeer is how many unlisted peers are looked at when one more peer is made: more than
@@ -298,7 +286,7 @@ func (p *peers) probeQuiet() {
 		}
 		if l.Err == nil {
 			l.Probe()
-		} else if l.Away && peer.HasLeft(l.Err) {
+		} else if l.MayReturn() && peer.HasLeft(l.Err) {
 			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 		}
 	}
@@ -444,6 +432,7 @@ func (c *overflow) onTick() {
 		case !room && !care:
 		case room && c.peers.hasRoom(l.AH):
 			c.remove(l)
+			l.Move(peer.MoveRoom)
 			c.peers.implicit.add(l)
 			l.Probe() // it need not wait for the end of its back-off
 		default:
@@ -612,7 +601,7 @@ func (p *peers) evictLRU() bool {
 		if n >= lruSample && best != nil {
 			break
 		}
-		if l := p.implicit.next(); l.Idle() && (best == nil || l.LastHeard() < best.LastHeard()) {
+		if l := p.implicit.next(); l.Idle() && !p.env.Q.Holds(l.Peer) && (best == nil || l.LastHeard() < best.LastHeard()) {
 			best = l
 		}
 	}
@@ -661,6 +650,7 @@ func (p *peers) probeOldest() {
 		return
 	}
 	l := p.create(addr, ah, peer.Unlisted, p.book.Now())
+	l.Move(peer.MoveAdmit)
 	p.implicit.add(l)
 	l.Probe()
 }
@@ -668,51 +658,55 @@ func (p *peers) probeOldest() {
 // onGone: a process is dead, or has closed its queue pair, of which there was no peer when the
 // device said so. There may be one by now, made of a packet that the device reported with it.
 func (p *peers) onGone(g *device.Gone) {
-	if l := p.at(g.GID, g.QPN); l != nil {
+	if l := p.now(g.AH, g.QPN, g.GID); l != nil {
 		p.env.Sh.Tell(l.Peer, g)
 		return
 	}
-	gid := g.GID
-	if int(g.AH) < len(p.routes.gids) {
-		gid = p.routes.gids[g.AH]
-	}
-	p.evicted.markGone(g, gid)
+	p.evicted.markGone(g, p.routes.gid(g.AH, g.GID))
 }
 
 // connidCheck is about an endpoint that claims to have replaced a peer, by a new connid from the
-// same queue pair. Until it is known to be there its packets wait in their receive slots.
+// same queue pair. Until it is known to be there its packets wait. The device has acknowledged them,
+// so none is dropped: they are copied out of their receive slots, and count towards TotalMemory,
+// above which all senders are throttled.
 type connidCheck struct {
-	link *peer.Link
-	pkts []*device.RecvPkt
+	link  *peer.Link
+	began clock.Time
+	heard clock.Time // the last packet came
+	pkts  []*device.RecvPkt
 
-	began  bool   // pkts has a message
-	held   bool   // it is held back, from the message after heldAt on
-	upto   uint32 // msg_id of the latest message in pkts
-	heldAt uint32
+	upto      uint32 // msg_id of the latest message in pkts
+	heldUpto  uint32
+	hasMsgs   bool // pkts has a message
+	holdsBack bool // the newcomer is held back from the message after heldUpto on
 }
 
-// checkPackets is how many packets may wait in each check before its sender is held back,
-// checksSpare how many more in all checks together, and maxChecks how many checks there may be.
-// Further packets are dropped: an endpoint that is not known to be there is not trusted with more.
-// But the device has acknowledged all of them, so there is room for those that have come before the
-// sender is held back, and for the rest of a message. Where the device cannot hold one sender back,
-// the room is for the packets until HANDSHAKE has arrived.
+// checkPackets is how many packets come of a newcomer before it is held back, where its device can do
+// that. trialMost is how long a check takes at most.
 const (
 	checkPackets = 16
-	checksSpare  = 96
-	maxChecks    = 8
+	trialMost    = 2 * time.Second
+	// trialCost is what a packet that waits counts for, beside its bytes.
+	trialCost = 512
 )
 
-// connidChecks are the checks in progress, by queue pair.
+// connidChecks are the checks in progress, by queue pair. They own the timer that ends those that
+// take too long.
 type connidChecks struct {
 	peers  *peers
 	byAddr map[qpAddr]*connidCheck
+	order  []*connidCheck // the oldest first; some are over
+	timer  shard.Timer
+	tick   checkTick
 }
+
+// checkTick is when the oldest check has taken too long.
+type checkTick struct{ shard.Message }
 
 // check begins to check the sender of a packet, or goes on with it.
 func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
 	x := t.byAddr[qpAddrOf(addr)]
-	if x == nil && len(t.byAddr) < maxChecks {
+	if x == nil {
 		x = t.start(addr)
 	}
 	if x == nil {
@@ -734,30 +728,25 @@ func (t *connidChecks) claims(r *device.RecvPkt, gid device.GID) bool {
 	return true
 }
 
-// keep has a packet wait for the end of a check. A newcomer that has sent checkPackets is held
-// back: its device sends refused packets again, but dropped ones are lost.
+// keep has a packet wait for the end of a check.
 func (t *connidChecks) keep(x *connidCheck, r *device.RecvPkt) {
-	if len(x.pkts) >= checkPackets && !t.hasSpare() {
-		t.peers.dropUntrusted(r, x.link.Addr)
-		return
+	r = r.Copy()
+	x.pkts, x.heard = append(x.pkts, r), t.peers.env.Sh.Now()
+	t.count(r, 1)
+	if id, ok := r.View.MsgID(); ok && (!x.hasMsgs || int32(id-x.upto) > 0) {
+		x.upto, x.hasMsgs = id, true
 	}
-	x.pkts = append(x.pkts, r)
-	if id, ok := r.View.MsgID(); ok && (!x.began || int32(id-x.upto) > 0) {
-		x.upto, x.began = id, true
-	}
-	if len(x.pkts) >= checkPackets && x.began && (!x.held || x.upto != x.heldAt) {
+	if len(x.pkts) >= checkPackets && x.hasMsgs && (!x.holdsBack || x.upto != x.heldUpto) {
 		x.link.HoldBackForRoom(x.upto)
-		x.held, x.heldAt = true, x.upto
+		x.holdsBack, x.heldUpto = true, x.upto
 	}
 }
 
-// hasSpare reports whether one more packet may wait in a check that has checkPackets of them.
-func (t *connidChecks) hasSpare() bool {
-	spare := checksSpare
-	for _, o := range t.byAddr {
-		spare -= max(len(o.pkts)-checkPackets, 0)
-	}
-	return spare > 0
+// count accounts for a packet that waits (1), or does not wait any more (-1).
+func (t *connidChecks) count(r *device.RecvPkt, sign int64) {
+	env := t.peers.env
+	env.Mem.Strangers += sign * int64(len(r.View.Bytes())+trialCost)
+	env.Weigh = true
 }
 
 func (t *connidChecks) start(addr wire.RawAddr) *connidCheck {
@@ -773,8 +762,12 @@ func (t *connidChecks) start(addr wire.RawAddr) *connidCheck {
 	if t.byAddr == nil {
 		t.byAddr = make(map[qpAddr]*connidCheck)
 	}
-	x := &connidCheck{link: p.newPeer(addr, ah, peer.Unlisted, p.book.Now())}
+	x := &connidCheck{link: p.newPeer(addr, ah, peer.Unlisted, p.book.Now()), began: p.env.Sh.Now()}
 	t.byAddr[qpAddrOf(addr)] = x
+	if t.order = append(t.order, x); len(t.order) == 1 {
+		t.startTimer()
+	}
+	x.link.Move(peer.MoveTry)
 	x.link.CheckConnID()
 	return x
 }
@@ -786,13 +779,43 @@ func (p *peers) dropUntrusted(r *device.RecvPkt, addr wire.RawAddr) {
 	r.Release()
 }
 
+// onTick ends the checks that have taken too long: our HANDSHAKE has neither arrived nor been refused. Of
+// the newcomer and the peer at its queue pair the one that was heard last is there.
+func (t *connidChecks) onTick() {
+	now := t.peers.env.Sh.Now()
+	for len(t.order) > 0 && (t.order[0].over() || now.Sub(t.order[0].began) >= trialMost) {
+		x := t.order[0]
+		t.order = t.order[1:]
+		if x.over() {
+			continue
+		}
+		l := x.link
+		at := t.peers.routes.get(l.AH, l.QPN)
+		t.onResult(&peer.ConnIDChecked{Link: l, OK: at == nil || at.cur == nil || at.cur.LastHeard() <= x.heard})
+	}
+	if len(t.order) > 0 {
+		t.startTimer()
+	}
+}
+
+// over reports whether the check has a result.
+func (x *connidCheck) over() bool { return x.link.Place() != peer.PlaceOnTrial }
+
+func (t *connidChecks) startTimer() {
+	env := t.peers.env
+	env.Sh.StartTimer(&t.timer, max(trialMost-env.Sh.Now().Sub(t.order[0].began), time.Millisecond), env.Endpoint, &t.tick)
+}
+
 // onResult ends a check: the newcomer replaces the peer at its queue pair, or its packets were late.
 func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	p, l, at := t.peers, m.Link, qpAddrOf(m.Link.Addr)
 	tried := t.byAddr[at]
+	if tried == nil || tried.link != l {
+		return // it has been told before
+	}
 	delete(t.byAddr, at)
 	x := p.routes.get(l.AH, l.QPN)
-	if tried.held { // packets of the peer there were refused, too
+	if tried.holdsBack { // packets of the peer there were refused, too
 		l.HasRoom()
 		if x != nil && x.cur != nil {
 			x.cur.HoldBackAgain()
@@ -801,6 +824,7 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile
 	late := !m.OK && !twin
 	if !m.OK || twin || p.closing.state != open {
+		l.Move(peer.MoveReject)
 		p.env.Sh.Stop(l.Peer)
 		_ = p.qp().DestroyAH(l.AH) // it was created by us, so this does not fail
 		if x != nil && late {
@@ -811,6 +835,7 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 		p.addUnlisted(l, true, p.hasRoom(l.AH), tried.pkts[0])
 	}
 	for _, r := range tried.pkts {
+		t.count(r, -1)
 		if id, _ := r.View.ConnID(); late && id == l.QKey {
 			p.env.Counters.StaleConnID++
 			r.Release()

@@ -54,7 +54,7 @@ func (e *Endpoint) handleSpecial(pkt *peer.Packet) bool {
 		e.cfg.Shard.Call(pkt.Multi.Rx, pkt.Deliver())
 		return true
 	}
-	away := pkt.Link.Away && (!pkt.Whole() || anyParked(e.pools, pkt.Link)) // it is a part, or behind one
+	away := pkt.Link.MayReturn() && (!pkt.Whole() || anyParked(e.pools, pkt.Link)) // it is a part, or behind one
 	if e.closing.state != open || pkt.Link.Err != nil && !away && !pkt.Whole() {
 		pkt.Free() // it would begin an operation that never ends
 		return true

@@ -161,16 +161,16 @@ func (e *Endpoint) ReadSample(to *Sample) {
 
 // EachStat calls f for every counter of e, always in the same order: those of its peers and
 // operations (peer.Counters), of its device queue ("Queue." and device.QueueCounters), of its
-// operations' machines ("tx.", "rx." and "caller.", then "STATE event"), its operations in progress (TxInUse, those whose
+// operations' and its peers' machines ("tx.", "rx.", "caller.", "life." and "place.", then "STATE event"), its operations in progress (TxInUse, those whose
 // data leaves from here, and RxInUse), the bytes of unexpected messages and of packets
 // out of order (MemoryHeld, and MemoryPeak, the most so far), and its domain's registrations of
 // plain memory ("Plain." and mr.CacheStats). Runs on the shard.
 func (e *Endpoint) EachStat(f func(name string, n uint64)) {
 	eachField("", reflect.ValueOf(&e.env.Counters).Elem(), f)
 	eachField("Queue.", reflect.ValueOf(&e.queue.Counters).Elem(), f)
-	e.pools.Steps.Each(func(machine, state, event string, n uint64) {
-		f(machine+"."+state+" "+event, n)
-	})
+	step := func(machine, state, event string, n uint64) { f(machine+"."+state+" "+event, n) }
+	e.pools.Steps.Each(step)
+	e.env.Steps.Each(step)
 	var tx, rx uint64
 	e.pools.EachTx(func(*ope.Txe) { tx++ })
 	e.pools.EachRx(func(*ope.Rxe) { rx++ })

@@ -47,16 +47,16 @@ func (w *writeEvents) add(l *peer.Link, n int, data uint64) {
 	l.Charge(pendingCost)
 }
 
-// onUnlisted takes an RDMA write with data by a queue pair for which the device has no
-// address handle. If no packet has come from there either, the device's word alone says
+// onUnlisted takes an RDMA write with data by a queue pair at which the device knows no
+// peer. If no packet has come from there either, the device's word alone says
 // who wrote, and there is no peer that could be failed for too many writes: beyond the
 // endpoint's limit they are dropped.
 func (w *writeEvents) onUnlisted(d *device.Written) {
-	if l := w.peers.at(d.GID, d.QPN); l != nil {
+	if l := w.peers.now(d.AH, d.QPN, d.GID); l != nil {
 		w.env.Sh.Tell(l.Peer, d)
 		return
 	}
-	from, n, imm := wire.MakeRawAddr(d.GID, d.QPN, 0), d.Len, d.Imm
+	from, n, imm := wire.MakeRawAddr(w.peers.routes.gid(d.AH, d.GID), d.QPN, 0), d.Len, d.Imm
 	d.Free()
 	w.addFrom(peer.Unlisted, &from, n, uint64(imm))
 }

@@ -370,7 +370,7 @@ func (s *scenario) access(d *datadriven.TestData) string {
 	}
 	mem := s.rig.QP.Reach(mr.DeviceKey(e.Key), e.Addr, int(e.Len), right)
 	if mem == nil {
-		s.rig.QP.RefuseRDMA(x.Addr.GID(), x.Addr.QPN())
+		s.rig.QP.RefuseRDMA(x.Addr.GID(), x.Addr.QPN(), mr.DeviceKey(e.Key))
 		s.rig.Run()
 		return "refused"
 	}

@@ -261,10 +261,14 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//	slots
 		return fmt.Sprintf("%d of %d posted", s.rig.QP.Posted(), s.rig.QP.RecvSlots())
 	case "held":
-		// Shows which queue pairs the device holds back.
+		// Shows which queue pairs the device holds back, and which it has shut out.
 		//
 		//	held
-		return strings.Join(s.rig.QP.HeldBack, "\n")
+		lines := s.rig.QP.HeldBack
+		for _, out := range s.rig.QP.ShutOut {
+			lines = append(lines[:len(lines):len(lines)], out+" is shut out")
+		}
+		return strings.Join(lines, "\n")
 	case "spans":
 		// Shows the spans that have ended since the last time, of an endpoint with
 		// traced.
@@ -426,7 +430,7 @@ func num(d *datadriven.TestData, name string) int {
 //	rdmaread, rdmawrite, localkeys, unsolicited, maxrdma
 //	             what the device can do; rdma is the first two
 //	pulse        a completion is no sign of the peer's life, a beat is
-//	holdsback    it can hold one peer back
+//	holdsback    it can hold one peer back, and shut one out
 //	part         its part id, 0xefa2 if not said
 //	auto         it completes everything at once with success
 //	late         it reads payloads only then

@@ -148,11 +148,3 @@ func TestShare(t *testing.T) {
 	require.Equal(t, 1, idle)
 }
 
-func TestKnows(t *testing.T) {
-	var table Table
-	r := table.Add(&fakeMR{mem: make([]byte, 1), key: 7}, readable)
-	require.True(t, table.Knows(0, 7))
-	require.False(t, table.Knows(0, 8))
-	r.Retire()
-	require.True(t, table.Knows(0, 7), "it was a region's until just now")
-}

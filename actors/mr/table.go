@@ -127,12 +127,6 @@ func (t *Table) was(key pathKey) bool {
 	return slices.Contains(t.past[:min(t.npast, maxPast)], key)
 }
 
-// Knows reports whether the key is a region's on the path, or was until lately. It may
-// take a lock.
-func (t *Table) Knows(path uint8, key uint64) bool {
-	return t.load().key(onPath(path, key)) != nil || t.Retired(path, key)
-}
-
 // snapshot is the regions of one moment. It never changes.
 type snapshot struct {
 	byKey  *node // by key on each path

@@ -317,7 +317,7 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 // comes back; another one would wait for the msg_id, or for the rest, for ever.
 func (t *Txe) giveUp() {
 	p, l := t.pools, t.link
-	if l.Err != nil && !l.Away || p.Closing || t.marks.abortDue {
+	if l.Buried() || p.Closing || t.marks.abortDue {
 		return
 	}
 	if t.m.Proto == ErrorOnly {
@@ -394,7 +394,7 @@ func (t *Txe) sendAborted(ref wire.RefKind, id uint32) {
 	switch l := t.link; {
 	case t.pools.SendError(l, ref, id, uint32(errno.ProvPeerAborted)):
 		t.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
-	case t.pools.Closing || l.Err != nil && !l.Away:
+	case t.pools.Closing || l.Buried():
 	case t.marks.spent:
 		t.lostID(t.err)
 	default:

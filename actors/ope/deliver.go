@@ -298,7 +298,7 @@ func (r *Rxe) gotData() {
 // else its peer has failed.
 func (r *Rxe) setPendingAnswer() bool {
 	switch {
-	case r.link.Away:
+	case r.link.MayReturn():
 		r.link.AddPending(r.packet(nil, pendingAnswer, 0))
 		return false
 	case r.link.Err != nil:
@@ -396,7 +396,7 @@ func (r *Rxe) window() uint64 {
 // wait, or failed.
 func (r *Rxe) control(what pendingSet, n uint64) bool {
 	env := r.pools.env
-	if r.link.Backoff {
+	if r.link.BackingOff() {
 		if !r.blocked.Queued() {
 			r.note(trail.Waits, uint8(trail.ForBackoff), 0, 0)
 		}

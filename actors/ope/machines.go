@@ -1,8 +1,9 @@
 package ope
 
 import (
-	"errors"
 	"fmt"
+
+	"github.com/efactor/efactor/actors/machine"
 )
 
 // TxState is where an operation stands whose data leaves from here (§3.2). The
@@ -77,7 +78,7 @@ type txNext struct {
 }
 
 // txTable is the whole machine: a pair with no entry is a violation.
-var txTable = [maxStates][maxEvents]txNext{
+var txTable = [machine.States][machine.Events]txNext{
 	TxReq: {
 		TxPosted: {TxReq, true}, TxOpened: {TxSend, true}, TxPaused: {TxWait, true}, TxPostedAll: {TxDrain, true},
 		TxAsked: {TxAwait, true}, TxAnswered: {TxReq, true}, TxAcked: {TxReq, true},
@@ -99,10 +100,10 @@ var txTable = [maxStates][maxEvents]txNext{
 	},
 }
 
-var txMoves = movesOf(func(s, e int) (uint8, bool) { n := txTable[s][e]; return uint8(n.next), n.ok })
+var txMoves = machine.Of(func(s, e int) (uint8, bool) { n := txTable[s][e]; return uint8(n.next), n.ok })
 
 // ErrViolation is wrapped by errors about events that a state does not allow.
-var ErrViolation = errors.New("protocol violation")
+var ErrViolation = machine.ErrViolation
 
 // Tx is the machine of one operation that sends: pure, the txe carries out what it
 // allows.
@@ -214,7 +215,7 @@ func (t *Tx) Posted(s Segment) error {
 		e = TxOpened
 	}
 	if !t.move(e) {
-		return noEdge(e, t.State)
+		return machine.NoEdge(e, t.State)
 	}
 	return nil
 }
@@ -286,7 +287,7 @@ func (t *Tx) Ack(n int) error {
 		e = TxAckedAll
 	}
 	if !t.move(e) {
-		return noEdge(e, t.State)
+		return machine.NoEdge(e, t.State)
 	}
 	return nil
 }
@@ -320,16 +321,16 @@ func (t *Tx) Abandon() error {
 
 func (t *Tx) step(e TxEvent) error {
 	if !t.move(e) {
-		return noEdge(e, t.State)
+		return machine.NoEdge(e, t.State)
 	}
 	return nil
 }
 
 // move is step, and reports whether the table has an edge.
 func (t *Tx) move(e TxEvent) bool {
-	i := entryOf(uint8(t.State), uint8(e))
+	i := machine.Entry(uint8(t.State), uint8(e))
 	n := txMoves[i]
-	if n == noMove {
+	if n == machine.None {
 		return false
 	}
 	if t.State = TxState(n); t.steps != nil {
@@ -403,7 +404,7 @@ type rxNext struct {
 }
 
 // rxTable is the whole machine: a pair with no entry is a violation.
-var rxTable = [maxStates][maxEvents]rxNext{
+var rxTable = [machine.States][machine.Events]rxNext{
 	RxInit: {
 		RxNoRecv: {RxUnexp, true}, RxMatch: {RxMatched, true}, RxWhole: {RxDone, true}, RxFail: {RxErr, true},
 		RxAbandon: {RxErr, true},
@@ -418,7 +419,7 @@ var rxTable = [maxStates][maxEvents]rxNext{
 	RxErr:    {RxReadFailed: {RxErr, true}, RxAbandon: {RxErr, true}},
 }
 
-var rxMoves = movesOf(func(s, e int) (uint8, bool) { n := rxTable[s][e]; return uint8(n.next), n.ok })
+var rxMoves = machine.Of(func(s, e int) (uint8, bool) { n := rxTable[s][e]; return uint8(n.next), n.ok })
 
 // Rx is the machine of one operation that receives: pure, the rxe copies data and
 // posts the packets that are due.
@@ -578,16 +579,16 @@ func (r *Rx) Granted(n uint64) { r.Window = n }
 // Step moves the machine.
 func (r *Rx) Step(e RxEvent) error {
 	if !r.move(e) {
-		return noEdge(e, r.State)
+		return machine.NoEdge(e, r.State)
 	}
 	return nil
 }
 
 // move is Step, and reports whether the table has an edge.
 func (r *Rx) move(e RxEvent) bool {
-	i := entryOf(uint8(r.State), uint8(e))
+	i := machine.Entry(uint8(r.State), uint8(e))
 	n := rxMoves[i]
-	if n == noMove {
+	if n == machine.None {
 		return false
 	}
 	if r.State = RxState(n); r.steps != nil {
@@ -659,7 +660,7 @@ type callerNext struct {
 }
 
 // callerTable is the whole machine: a pair with no entry is a violation.
-var callerTable = [maxStates][maxEvents]callerNext{
+var callerTable = [machine.States][machine.Events]callerNext{
 	CallerHolding: {
 		CallerWithdraw: {CallerWithdrawing, true}, CallerCancel: {CallerLeaving, true},
 		CallerRevoke: {CallerRevoked, true}, CallerOutcome: {CallerTold, true},
@@ -675,7 +676,7 @@ var callerTable = [maxStates][maxEvents]callerNext{
 	CallerEnding:  {CallerCTS: {CallerTold, true}},
 }
 
-var callerMoves = movesOf(func(s, e int) (uint8, bool) { n := callerTable[s][e]; return uint8(n.next), n.ok })
+var callerMoves = machine.Of(func(s, e int) (uint8, bool) { n := callerTable[s][e]; return uint8(n.next), n.ok })
 
 // Caller is the machine of an operation's caller: pure, like [Tx] and [Rx]. The txe or
 // rxe says what happened and acts on the state.
@@ -704,58 +705,22 @@ func (c *Caller) Told() bool { return c.state >= CallerDetached }
 // Step moves the machine.
 func (c *Caller) Step(e CallerEvent) error {
 	if !c.move(e) {
-		return noEdge(e, c.state)
+		return machine.NoEdge(e, c.state)
 	}
 	return nil
 }
 
 // move is Step, and reports whether the table has an edge.
 func (c *Caller) move(e CallerEvent) bool {
-	i := entryOf(uint8(c.state), uint8(e))
+	i := machine.Entry(uint8(c.state), uint8(e))
 	n := callerMoves[i]
-	if n == noMove {
+	if n == machine.None {
 		return false
 	}
 	if c.state = CallerState(n); c.steps != nil {
 		c.steps.caller[i]++
 	}
 	return true
-}
-
-// The tables of the machines have as many rows and columns as the halves of a byte have values, so
-// that no index of a step needs a check.
-const (
-	maxStates = 16
-	maxEvents = 16
-)
-
-// moves is the table of a machine as its steps look it up, by entryOf: the next state, or noMove if
-// there is no edge.
-type moves [maxStates * maxEvents]uint8
-
-// noMove is no state of any machine.
-const noMove = maxStates - 1
-
-// entryOf is where moves and Steps have an event in a state.
-func entryOf(state, event uint8) uint8 { return state*maxEvents | event%maxEvents }
-
-// movesOf makes them of the table, which next looks up.
-func movesOf(next func(state, event int) (uint8, bool)) (m moves) {
-	for s := range maxStates {
-		for e := range maxEvents {
-			n, ok := next(s, e)
-			if !ok {
-				n = noMove
-			}
-			m[entryOf(uint8(s), uint8(e))] = n
-		}
-	}
-	return m
-}
-
-// noEdge is the error of an event for which a machine's table has no entry.
-func noEdge(event, state fmt.Stringer) error {
-	return fmt.Errorf("%w: %s in state %s", ErrViolation, event, state)
 }
 
 // Mix counts operations by subprotocol: those chosen here, first choices and what took
@@ -768,24 +733,24 @@ type Mix struct {
 // Steps counts what the machines of an endpoint's operations did: how often each
 // event came in each state. Written on the shard.
 type Steps struct {
-	tx, rx, caller [maxStates * maxEvents]uint64 // by entryOf
+	tx, rx, caller machine.Counts
 }
 
 // Each calls f for every pair that the tables allow, whether it ever came or not:
 // first of sending, then of receiving, then of callers, in the order of states and events.
 func (c *Steps) Each(f func(machine, state, event string, n uint64)) {
 	for i, n := range c.tx {
-		if s, e := i/maxEvents, i%maxEvents; txTable[s][e].ok {
+		if s, e := i/machine.Events, i%machine.Events; txTable[s][e].ok {
 			f("tx", txNames[s], txEventNames[e], n)
 		}
 	}
 	for i, n := range c.rx {
-		if s, e := i/maxEvents, i%maxEvents; rxTable[s][e].ok {
+		if s, e := i/machine.Events, i%machine.Events; rxTable[s][e].ok {
 			f("rx", rxNames[s], rxEventNames[e], n)
 		}
 	}
 	for i, n := range c.caller {
-		if s, e := i/maxEvents, i%maxEvents; callerTable[s][e].ok {
+		if s, e := i/machine.Events, i%machine.Events; callerTable[s][e].ok {
 			f("caller", callerNames[s], callerEventNames[e], n)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/efactor/efactor/actors/machine"
 	"github.com/efactor/efactor/actors/settings"
 )
 
@@ -526,7 +527,7 @@ func TestEveryPair(t *testing.T) {
 			if want := callerTable[s][e]; want.ok {
 				require.NoError(t, m.Step(e))
 				require.Equal(t, want.next, m.State())
-				require.EqualValues(t, 1, steps.caller[entryOf(uint8(s), uint8(e))])
+				require.EqualValues(t, 1, steps.caller[machine.Entry(uint8(s), uint8(e))])
 			} else {
 				require.ErrorIs(t, m.Step(e), ErrViolation)
 				require.Equal(t, s, m.State())
@@ -835,8 +836,8 @@ func TestSteps(t *testing.T) {
 	})
 	require.Equal(t, map[string]uint64{"tx TXE_REQ posted-all": 2, "rx RXE_INIT whole": 1}, got)
 	edges := map[string]int{}
-	for s := range maxStates {
-		for e := range maxEvents {
+	for s := range machine.States {
+		for e := range machine.Events {
 			for machine, ok := range map[string]bool{"tx": txTable[s][e].ok, "rx": rxTable[s][e].ok, "caller": callerTable[s][e].ok} {
 				if ok {
 					edges[machine]++

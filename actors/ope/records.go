@@ -350,7 +350,7 @@ func (t *Txe) waits() string {
 	switch {
 	case t.ticket.InLine():
 		return t.ticket.Waits()
-	case t.link.Backoff:
+	case t.link.BackingOff():
 		w = append(w, "the end of back-off after RNR")
 	case t.marks.slotWaits:
 		w = append(w, "room in the send queue")
@@ -425,7 +425,7 @@ func (r *Rxe) waits() string {
 		w = append(w, fmt.Sprintf("packets with %d bytes", r.m.packets-r.m.Got))
 	}
 	switch {
-	case r.link.Backoff && (r.pending != 0 || r.blocked.Queued()):
+	case r.link.BackingOff() && (r.pending != 0 || r.blocked.Queued()):
 		w = append(w, "the end of back-off after RNR")
 	case r.slotWaits:
 		w = append(w, "room in the send queue")

@@ -112,7 +112,8 @@ func TestSentBatch(t *testing.T) {
 
 // TestTxWaits: a snapshot says what an operation that sends waits for.
 func TestTxWaits(t *testing.T) {
-	open := &peer.Link{Handshaken: true}
+	open, busy := &peer.Link{Handshaken: true}, new(peer.Link)
+	busy.SetBackingOff(true)
 	for _, c := range []struct {
 		want string
 		tx   Txe
@@ -126,7 +127,7 @@ func TestTxWaits(t *testing.T) {
 		{"ATOMRSP", Txe{link: open, m: Tx{State: TxAwait, Proto: FetchAtomic}}},
 		{"the acknowledgement of 2 packets", Txe{link: open, m: Tx{State: TxDrain, Flying: 2}}},
 		{"room in the send queue", Txe{link: open, marks: marks{slotWaits: true}, m: Tx{State: TxSend}}},
-		{"the end of back-off after RNR", Txe{link: &peer.Link{Backoff: true}, m: Tx{State: TxWait}}},
+		{"the end of back-off after RNR", Txe{link: busy, m: Tx{State: TxWait}}},
 	} {
 		require.Equal(t, c.want, c.tx.waits())
 	}
@@ -134,7 +135,8 @@ func TestTxWaits(t *testing.T) {
 
 // TestRxWaits: the same of one that receives.
 func TestRxWaits(t *testing.T) {
-	open := new(peer.Link)
+	open, busy := new(peer.Link), new(peer.Link)
+	busy.SetBackingOff(true)
 	for _, c := range []struct {
 		want string
 		rx   Rxe
@@ -148,8 +150,8 @@ func TestRxWaits(t *testing.T) {
 		{"2 RDMA reads with the device", Rxe{link: open, m: Rx{State: RxMatched, Proto: LongRead, reading: 2}}},
 		{"the message in packets, after READ_NACK", Rxe{link: open, x: &rxExt{nacked: true}, m: Rx{State: RxMatched, Proto: LongRead}}},
 		{"room in the send queue", Rxe{link: open, slotWaits: true, m: Rx{State: RxAnswer}}},
-		{"the end of back-off after RNR", Rxe{link: &peer.Link{Backoff: true}, pending: pendingAnswer, m: Rx{State: RxAnswer}}},
-		{"", Rxe{link: &peer.Link{Backoff: true}, m: Rx{State: RxAnswer}}},
+		{"the end of back-off after RNR", Rxe{link: busy, pending: pendingAnswer, m: Rx{State: RxAnswer}}},
+		{"", Rxe{link: busy, m: Rx{State: RxAnswer}}},
 		{"the acknowledgement of 1 packet", Rxe{link: open, flying: 1, m: Rx{State: RxDone}}},
 	} {
 		require.Equal(t, c.want, c.rx.waits())

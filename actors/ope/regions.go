@@ -43,7 +43,7 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 		return
 	}
 	if f.CanRunt = l.Can(wire.FeatureRunt); p.reads == 0 {
-		f.Runt = p.Policy.RuntSize - l.Runt
+		f.Runt = p.Policy.RuntSize - l.Runt()
 	}
 }
 

@@ -134,7 +134,7 @@ func (p *Pools) SendReceipt(l *peer.Link, id uint32) {
 // failed gets it if it comes back. False: nothing is sent.
 func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool {
 	ours := p.env.Config.Features.Has(wire.FeaturePeerError)
-	if !ours || l.Known() && !l.Can(wire.FeaturePeerError) || l.Err != nil && !l.Away || p.Closing {
+	if !ours || l.Known() && !l.Can(wire.FeaturePeerError) || l.Buried() || p.Closing {
 		return false
 	}
 	if l.Err != nil {

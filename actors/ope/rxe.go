@@ -8,6 +8,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/machine"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
@@ -315,7 +316,7 @@ func (r *Rxe) fail(err error) {
 	if r.m.State < RxAsk && r.stored == r.m.Total {
 		return
 	}
-	if r.m.State < RxAsk && r.link.Away && errors.Is(err, r.link.Err) && (r.entry != nil || r.wait != nil || r.parked) {
+	if r.m.State < RxAsk && r.link.MayReturn() && errors.Is(err, r.link.Err) && (r.entry != nil || r.wait != nil || r.parked) {
 		r.Park()
 		return
 	}
@@ -341,7 +342,7 @@ func (r *Rxe) awaited() bool {
 func (r *Rxe) end(err error) {
 	if r.asks() && r.rsp || r.link.Err != nil && r.awaited() { // the peer waits for CTS, RECEIPT or EOR
 		r.sendError(uint32(errno.ProvPeerAborted))
-	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && (r.link.Err == nil || r.link.Away) {
+	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && !r.link.Buried() {
 		r.link.AddOrphan(r.id)
 	}
 	if r.step(RxFail) {
@@ -416,7 +417,7 @@ func (r *Rxe) complete() {
 		return
 	}
 	if !r.c.move(CallerOutcome) {
-		r.violated(noEdge(CallerOutcome, r.c.state))
+		r.violated(machine.NoEdge(CallerOutcome, r.c.state))
 		return
 	}
 	if r.entry == nil {
@@ -515,7 +516,7 @@ func (r *Rxe) step(e RxEvent) bool { return r.m.move(e) || r.noStep(e) }
 
 // noStep ends an operation that was to take a step which its machine does not have.
 func (r *Rxe) noStep(e RxEvent) bool {
-	r.violated(noEdge(e, r.m.State))
+	r.violated(machine.NoEdge(e, r.m.State))
 	return false
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/machine"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/settings"
@@ -126,7 +127,7 @@ func (t *Tx) StartEager(n int) {
 func (t *Txe) sendEager(p *device.Pke) {
 	env, q, l := t.pools.env, t.q, t.link
 	p.To(l.AH, l.QPN, l.QKey)
-	p.MsgID, p.Watch = t.ticket.MsgID, l.Backoff
+	p.MsgID, p.Watch = t.ticket.MsgID, l.BackingOff()
 	h := p.Header()
 	if !t.rawAddr && q.Flags&HasData == 0 {
 		n := wire.PutEager((*[wire.EagerRoom]byte)(h[:wire.EagerRoom]), t.ticket.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
@@ -155,7 +156,7 @@ func (t *Txe) sendEager(p *device.Pke) {
 		env.Q.FreePrompt(p)
 		l.Reached()
 		if !t.m.Delivered() {
-			t.violated(noEdge(TxDelivered, t.m.State))
+			t.violated(machine.NoEdge(TxDelivered, t.m.State))
 			return
 		}
 		t.delivered()
@@ -168,7 +169,7 @@ func (t *Txe) sendEager(p *device.Pke) {
 	}
 	l.Posted()
 	if !t.m.Whole() {
-		t.violated(noEdge(TxPostedAll, t.m.State))
+		t.violated(machine.NoEdge(TxPostedAll, t.m.State))
 	}
 }
 
@@ -229,7 +230,7 @@ func (t *Txe) choose() error {
 		t.pools.reads++
 		if s.Proto == RuntRead {
 			t.x.runt = int(s.End)
-			t.link.Runt += t.x.runt
+			t.link.AddRunt(t.x.runt)
 		}
 	}
 	if q.Kind != KindSend {
@@ -254,18 +255,22 @@ func (t *Txe) factsOf() Facts {
 	return f
 }
 
-// shape chooses by the facts. A write that takes several operations becomes the first of them.
+// shape chooses by the facts. A write that takes several operations becomes the first of them, and
+// that may take several, too: the device writes from memory that is long enough to be registered, but
+// not from a part of it.
 func (t *Txe) shape(f *Facts) (Shape, error) {
-	if t.q.Kind == KindWrite && t.q.hasIOVs() {
-		if last, ok := f.splits(t.q); ok {
-			if t.entry == nil {
-				t.keep()
-			}
-			t.q.split(t.pools, t.link, last)
-			source, local := f.Source, f.Local
-			*f = t.factsOf()
-			f.Source, f.Local = f.Source && source, f.Local && local
+	for t.q.Kind == KindWrite && t.q.hasIOVs() {
+		last, ok := f.splits(t.q)
+		if !ok {
+			break
 		}
+		if t.entry == nil {
+			t.keep()
+		}
+		t.q.split(t.pools, t.link, last)
+		source, local := f.Source, f.Local
+		*f = t.factsOf()
+		f.Source, f.Local = f.Source && source, f.Local && local
 	}
 	return f.Choose(t.pools.policy(t.link))
 }
@@ -328,9 +333,9 @@ func (t *Txe) mayPost(sent *sentBatch, seg Segment, granted bool, n int) bool {
 	l := t.link
 	shy := seg.Data && !l.Handshaken || t.m.Proto == ErrorOnly && !l.Known()
 	switch {
-	case l.Backoff && !granted || shy:
+	case l.BackingOff() && !granted || shy:
 		why := trail.ForBackoff
-		if !l.Backoff {
+		if !l.BackingOff() {
 			why = trail.ForHandshake
 		}
 		t.noteWaits(sent, t.blocked.Queued(), why)
@@ -358,7 +363,7 @@ const ctsDataHeader = 32
 func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	env, l := t.pools.env, t.link
 	p.Off, p.Span, p.MsgID = seg.Off, t.ticket.Span, t.ticket.MsgID
-	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.Backoff
+	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.BackingOff()
 	p.To(l.AH, l.QPN, l.QKey)
 	seg = t.fill(p, seg)
 	if t.marks.gathers != 0 {

@@ -120,12 +120,13 @@ func TestIsREQ(t *testing.T) {
 
 // TestRuntOver: a runt counts in the link's bytes under way until its packets have arrived.
 func TestRuntOver(t *testing.T) {
-	l := &peer.Link{Runt: 150}
+	l := new(peer.Link)
+	l.AddRunt(150)
 	x := &txExt{runt: 100}
 	for _, c := range []struct{ n, left, link int }{{60, 40, 90}, {0, 40, 90}, {60, 0, 50}, {10, 0, 50}} {
 		x.runtOver(l, c.n)
 		require.Equal(t, c.left, x.runt)
-		require.Equal(t, c.link, l.Runt)
+		require.Equal(t, c.link, l.Runt())
 	}
 }
 

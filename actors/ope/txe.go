@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/machine"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
@@ -379,7 +380,7 @@ func (t *Txe) complete() {
 // notify gives the outcome by an event that ends the caller's waiting.
 func (t *Txe) notify(e CallerEvent) {
 	if !t.c.move(e) {
-		t.violated(noEdge(e, t.c.state))
+		t.violated(machine.NoEdge(e, t.c.state))
 		return
 	}
 	t.handSent()
@@ -513,7 +514,7 @@ func (x *txExt) releaseMemory(p *Pools) {
 func (x *txExt) runtOver(l *peer.Link, n int) {
 	n = min(n, x.runt)
 	x.runt -= n
-	l.Runt -= n
+	l.AddRunt(-n)
 }
 
 // isRunt reports whether a packet carries a part of a runt.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/machine"
 	"github.com/efactor/efactor/actors/peer"
 )
 
@@ -40,5 +41,5 @@ func TestViolation(t *testing.T) {
 	require.False(t, rx.busy, "it was released")
 
 	require.EqualValues(t, 2, env.Counters.Violations)
-	require.EqualValues(t, 2, p.Steps.caller[entryOf(uint8(CallerHolding), uint8(CallerOutcome))])
+	require.EqualValues(t, 2, p.Steps.caller[machine.Entry(uint8(CallerHolding), uint8(CallerOutcome))])
 }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -77,13 +78,13 @@ func (l *Link) SubmitLater(t *Turn) {
 }
 
 // Takes reports whether the peer of l is open for what is new, as Closed says why not.
-func (l *Link) Takes() bool { return l.Err == nil && l.of.pending == nil }
+func (l *Link) Takes() bool { return l.load.life == Live }
 
 // Closed is why nothing new goes to the peer: it has failed, or is back and is still owed
 // something; else nil.
 func (l *Link) Closed() error {
-	if l.Err == nil && l.of.pending != nil {
-		return l.of.pending.why
+	if l.load.life == Owing {
+		return cmp.Or(l.failed, errPending)
 	}
 	return l.Err
 }
@@ -97,13 +98,13 @@ const refused = trail.Reason(math.MaxUint8)
 // A msg_id is only spent on a packet that can go out at once (§3.2).
 func (p *Peer) admit(t *Turn) *device.Pke {
 	l := p.link
-	if (l.Err != nil || p.pending != nil) && !t.listed {
+	if l.load.life != Live && !t.listed {
 		return p.turnAway(t)
 	}
-	if p.lineHead != nil && p.lineHead != t && !t.passesBy() {
+	if p.link.load.line != nil && p.link.load.line != t && !t.passesBy() {
 		return p.notYet(t, trail.ForTurn)
 	}
-	if l.Backoff || l.putOff > 0 {
+	if l.load.flags.has(backingOff) || l.load.putOff > 0 {
 		return p.notYet(t, trail.ForBackoff)
 	}
 	if (t.Await || p.env.Config.WaitHandshake) && !l.Known() {
@@ -166,9 +167,9 @@ func (p *Peer) queueTurn(t *Turn, why trail.Reason) {
 	t.owed, t.waits, t.listed, t.next = true, 0, true, nil
 	switch {
 	case p.lineTail == nil:
-		p.lineHead, p.lineTail = t, t
+		p.link.load.line, p.lineTail = t, t
 	case t.passesBy():
-		t.next, p.lineHead = p.lineHead, t
+		t.next, p.link.load.line = p.link.load.line, t
 	default:
 		p.lineTail.next, p.lineTail = t, t
 	}
@@ -177,7 +178,7 @@ func (p *Peer) queueTurn(t *Turn, why trail.Reason) {
 
 // serveLine grants turns in order.
 func (p *Peer) serveLine() {
-	for t := p.lineHead; t != nil; t = p.lineHead {
+	for t := p.link.load.line; t != nil; t = p.link.load.line {
 		if pke := p.admit(t); pke != nil {
 			p.nextInLine()
 			t.grant.Pke = pke
@@ -190,8 +191,8 @@ func (p *Peer) serveLine() {
 
 // nextInLine takes the first out of the line.
 func (p *Peer) nextInLine() {
-	t := p.lineHead
-	if p.lineHead = t.next; p.lineHead == nil {
+	t := p.link.load.line
+	if p.link.load.line = t.next; p.link.load.line == nil {
 		p.lineTail = nil
 	}
 	t.next, t.listed = nil, false
@@ -236,7 +237,7 @@ func (t *Turn) Waits() string {
 func (p *Peer) ask() {
 	if !p.asked {
 		p.solicit()
-		p.asked = p.probing
+		p.asked = p.link.load.flags.has(probing)
 	}
 }
 
@@ -257,11 +258,11 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 		return
 	}
 	var prev *Turn
-	for q := p.lineHead; q != t; q = q.next {
+	for q := p.link.load.line; q != t; q = q.next {
 		prev = q
 	}
 	if prev == nil {
-		p.lineHead = t.next
+		p.link.load.line = t.next
 	} else {
 		prev.next = t.next
 	}
@@ -279,7 +280,7 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 func (p *Peer) onBlocked(h *Blocked) {
 	h.next = nil
 	if p.blockedTail == nil {
-		p.blocked = h
+		p.link.load.blocked = h
 	} else {
 		p.blockedTail.next = h
 	}
@@ -290,10 +291,10 @@ func (p *Peer) onBlocked(h *Blocked) {
 // resume tells the blocked operations that may go on.
 func (p *Peer) resume() {
 	var keep, tail *Blocked
-	for h := p.blocked; h != nil; {
+	for h := p.link.load.blocked; h != nil; {
 		next := h.next
 		h.next = nil
-		ready := p.link.Err != nil || p.link.Open() || (h.AnyOf && !p.link.Backoff)
+		ready := p.link.Err != nil || p.link.Open() || (h.AnyOf && !p.link.BackingOff())
 		if ready {
 			p.env.Sh.Tell(h.Op, &h.resume)
 		} else {
@@ -306,7 +307,7 @@ func (p *Peer) resume() {
 		}
 		h = next
 	}
-	p.blocked, p.blockedTail = keep, tail
+	p.link.load.blocked, p.blockedTail = keep, tail
 }
 
 // Begin says that an operation has begun which has parts that will follow; Begun that all of them
@@ -353,7 +354,7 @@ func (p *Peer) demands(t *Turn) trail.Reason {
 	case !t.follows && o.anyOf(p.env.Config.Order.Before(t.kind)): // the first part waited for all
 		return trail.ForArrival
 	}
-	if p.lineHead == nil || p.lineHead == t { // else the one that t passes by still waits
+	if p.link.load.line == nil || p.link.load.line == t { // else the one that t passes by still waits
 		o.waits = false
 	}
 	if t.kind != 0 {
@@ -365,7 +366,7 @@ func (p *Peer) demands(t *Turn) trail.Reason {
 
 // oldestBefore finds the oldest operation of ours that had its turn before t and is not over.
 func (l *Link) oldestBefore(t *Turn) (oldest *Member) {
-	for m := l.members; m != nil; m = m.next {
+	for m := l.load.members; m != nil; m = m.next {
 		b := m.turn
 		if b != nil && b != t && !b.listed && !b.sent && b.need&needAnswer == 0 {
 			oldest = m

@@ -90,13 +90,13 @@ func TestLine(t *testing.T) {
 	p.queueTurn(&part, trail.ForRoom)
 	require.Equal(t, "room in the send queue", part.Waits())
 	for _, want := range []*Turn{&part, &a, &b} {
-		require.Same(t, want, p.lineHead)
+		require.Same(t, want, p.link.load.line)
 		require.True(t, want.listed)
 		require.True(t, want.InLine())
 		p.nextInLine()
 		require.False(t, want.listed)
 		require.Nil(t, want.next)
 	}
-	require.Nil(t, p.lineHead)
+	require.Nil(t, p.link.load.line)
 	require.Nil(t, p.lineTail)
 }

@@ -39,7 +39,8 @@ type Env struct {
 
 	complaints complaints
 
-	Counters Counters // last, as they are large: see ope.Pools.Steps
+	Counters Counters // these two last, as they are large: see ope.Pools.Steps
+	Steps    Steps
 }
 
 // Path is one of the ways on which an endpoint over several devices is reached.

@@ -9,22 +9,16 @@ import (
 // answer sends HANDSHAKE, once, on the first packet of any kind from the peer
 // and before that packet is processed (§2.1).
 func (p *Peer) answer() {
-	if p.handshake == handshakeNone {
-		p.handshake = handshakeQueued
+	if !p.answered && !p.link.load.flags.has(answering) {
+		p.link.load.flags.set(answering)
 		p.sendHandshake()
 	}
 }
 
-func (p *Peer) sendHandshakeIfQueued() {
-	if p.handshake == handshakeQueued {
-		p.sendHandshake()
-	}
-}
-
-// sendHandshake posts HANDSHAKE or waits for room or for the end of back-off. A
+// sendHandshake posts HANDSHAKE if it is to go out, or waits for room or for the end of back-off. A
 // failure of the packet is no error of an operation (§2.3).
 func (p *Peer) sendHandshake() {
-	if p.handshake != handshakeQueued || p.link.Err != nil || p.link.Backoff {
+	if !p.link.load.flags.has(answering) || p.link.Err != nil || p.link.BackingOff() {
 		return
 	}
 	pke := p.env.Q.Alloc()
@@ -39,12 +33,12 @@ func (p *Peer) sendHandshake() {
 		HasHostID: c.HostID != 0, HostID: c.HostID,
 		HasDeviceVersion: true, DeviceVersion: p.link.path().DeviceID,
 	}
+	p.link.load.flags.clear(answering)
 	if !p.post(pke, h.Append(pke.Header())) {
-		p.handshake = handshakeNone // the next packet is answered
-		p.endCheck(true)
+		p.endCheck(true) // the next packet is answered
 		return
 	}
-	p.handshake = handshakeSent
+	p.answered = true
 	p.env.Counters.HandshakesSent++
 	p.env.Trail.Put(p.link.Span, trail.HandshakeSent, 0, h.Features[0], h.DeviceVersion)
 }
@@ -83,7 +77,7 @@ func (p *Peer) onHandshake(v *wire.View) {
 	}
 	p.env.Trail.Put(l.Span, trail.HandshakeReceived, 0, h.Features[0], h.DeviceVersion)
 	l.known()
-	p.pending.send(p)
+	p.link.load.owed.send(p)
 	p.resume()
 	p.serveLine()
 }
@@ -94,9 +88,8 @@ func (p *Peer) onHandshake(v *wire.View) {
 // does not say which, but the queue pair does: its Q_Key is the connid (§1.4), so HANDSHAKE,
 // which the new one gets anyway, arrives if it is there.
 func (l *Link) CheckConnID() {
-	l.checking = true
 	p := l.of
-	if p.answer(); p.handshake == handshakeNone {
+	if p.answer(); !p.answered && !l.load.flags.has(answering) {
 		p.endCheck(true)
 	}
 }
@@ -111,8 +104,7 @@ func (p *Peer) onChecked(pke *device.Pke, s device.Status) {
 }
 
 func (p *Peer) endCheck(ok bool) {
-	if p.link.checking {
-		p.link.checking = false
+	if p.link.place == PlaceOnTrial {
 		p.env.Sh.Tell(p.env.Endpoint, &ConnIDChecked{Link: p.link, OK: ok})
 	}
 }

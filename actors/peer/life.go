@@ -2,6 +2,7 @@ package peer
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
@@ -31,7 +32,7 @@ func (p *Peer) watchAgain(d time.Duration) {
 const overslept = 500 * time.Millisecond
 
 func (p *Peer) onWatch() {
-	if !p.link.Busy() && p.lineHead == nil || p.link.Err != nil {
+	if !p.link.Busy() && p.link.load.line == nil || p.link.Err != nil {
 		p.link.watched = false
 		return
 	}
@@ -40,8 +41,8 @@ func (p *Peer) onWatch() {
 		p.heardFrom() // what it sent meanwhile has yet to be looked at
 		p.link.excuse()
 	}
-	if p.link.putOff > 0 || p.env.Q.Throttled() {
-		p.link.excuse() // what we ask for, or the answer, is held back
+	if p.link.load.putOff > 0 || p.env.Q.Throttled() {
+		p.link.slacken() // what we ask for, or the answer, is held back
 	}
 	if p.env.Q.Throttled() {
 		p.heardFrom()
@@ -53,8 +54,8 @@ func (p *Peer) onWatch() {
 		p.fail(ErrSilent, true)
 		return
 	}
-	if silent >= c.ProbeAfter && !p.link.Backoff {
-		if p.solicit(); !p.probing {
+	if silent >= c.ProbeAfter && !p.link.BackingOff() {
+		if p.solicit(); !p.link.load.flags.has(probing) {
 			p.noRoom()
 		}
 	}
@@ -83,7 +84,7 @@ func (l *Link) listen() {
 // solicit makes the peer answer with HANDSHAKE: a write of nothing to nowhere,
 // which every release accepts.
 func (p *Peer) solicit() {
-	if p.probing {
+	if p.link.load.flags.has(probing) {
 		return
 	}
 	pke := p.env.Q.Alloc()
@@ -93,7 +94,8 @@ func (p *Peer) solicit() {
 	}
 	var rtw wire.EagerRTW
 	p.link.Options(&rtw.Options, p.link.HasRawAddr, p.link.HasConnID)
-	if p.probing = p.post(pke, rtw.Append(pke.Header())); p.probing {
+	if p.post(pke, rtw.Append(pke.Header())) {
+		p.link.load.flags.set(probing)
 		p.env.Counters.Probes++
 		p.env.Trail.Put(p.link.Span, trail.Probe, 0, 0, 0)
 	}
@@ -106,7 +108,9 @@ func (p *Peer) noRoom() {
 	if n := c.SendDone + c.SendProblem; n != p.ended {
 		p.ended = n
 		p.link.reached = p.env.now()
-		p.link.excuse()
+		if p.link.load.putOff == 0 { // else the tick has done it
+			p.link.slacken()
+		}
 	}
 }
 
@@ -114,7 +118,7 @@ func (p *Peer) noRoom() {
 // lives, but it has refused them and has no word for that (§3.3).
 func (l *Link) expire() {
 	now := l.env.now()
-	for m := l.members; m != nil; m = m.next {
+	for m := l.load.members; m != nil; m = m.next {
 		if m.since != 0 && now.Sub(m.since) >= l.env.Config.PeerTimeout {
 			m.since = 0
 			l.env.Sh.Tell(m.Op, &Fail{Link: l, use: m.use, Err: ErrNoAnswer})
@@ -124,7 +128,7 @@ func (l *Link) expire() {
 
 // known ends the wait for HANDSHAKE of operations that are in the line.
 func (l *Link) known() {
-	for m := l.members; m != nil; m = m.next {
+	for m := l.load.members; m != nil; m = m.next {
 		if m.line {
 			m.since, m.line = 0, false
 		}
@@ -133,8 +137,20 @@ func (l *Link) known() {
 
 // excuse does not hold a pause of our own against the peer.
 func (l *Link) excuse() {
-	for m := l.members; m != nil; m = m.next {
+	for m := l.load.members; m != nil; m = m.next {
 		m.GotOn(l)
+	}
+}
+
+// slacken lets only a quarter of the time between two ticks count for operations that wait for an
+// answer: the request or the answer may be held back for want of memory. But it may as well never
+// come, and what the application does next may be what would free the memory.
+func (l *Link) slacken() {
+	now, slack := l.env.now(), l.env.Config.ProbeAfter/4*3
+	for m := l.load.members; m != nil; m = m.next {
+		if m.since != 0 {
+			m.since = min(m.since.Add(slack), max(now, 1))
+		}
 	}
 }
 
@@ -153,7 +169,7 @@ func (l *Link) Reached() { l.reached = l.env.now() }
 // ends back-off, too.
 func (l *Link) Heard() {
 	l.Reached()
-	if l.Backoff {
+	if l.BackingOff() {
 		l.cutBackoff()
 	}
 }
@@ -181,37 +197,42 @@ func (p *Peer) fail(err error, tell bool) {
 		p.buryLater(err)
 		return
 	}
-	again := p.link.Closed() != nil
-	p.link.Err, p.link.Away = err, mayReturn(err)
+	l := p.link
+	again, final := l.failed != nil, l.isFinal(err)
+	l.Err, l.failed = err, err
+	if final {
+		l.live(LifeBury)
+	} else {
+		l.live(LifeFail)
+	}
 	p.env.HeldBack.remove(p.link)
 	p.link.watched = false
 	sh := p.env.Sh
-	if p.backingOff != nil {
-		sh.StopTimer(&p.backingOff.timer)
+	if p.backoffOver != nil {
+		sh.StopTimer(&p.backoffOver.timer)
 	}
 	p.env.Trail.Outcome(p.link.Span, trail.PeerEnd, 0, err)
 	sh.StopTimer(&p.watchMsg.timer)
-	p.link.Backoff = false
-	for t := p.lineHead; t != nil; {
+	l.SetBackingOff(false)
+	for t := p.link.load.line; t != nil; {
 		next := t.next
 		t.next, t.listed, t.owed = nil, false, false // it is a member, and told below
 		t = next
 	}
-	p.lineHead, p.lineTail = nil, nil
-	for pke := p.rnrHead; pke != nil; {
+	p.link.load.line, p.lineTail = nil, nil
+	for pke := p.link.load.refused; pke != nil; {
 		next := pke.Next
 		pke.Next = nil
 		p.sendFailed(pke, device.StatusFlushed)
 		pke = next
 	}
-	p.rnrHead, p.rnrTail = nil, nil
+	p.link.load.refused, p.refusedTail = nil, nil
 	p.link.failMembers(err)
 	p.resume()
-	if p.link.Away {
-		p.failing = true
-		sh.Tell(p.link.Peer, &allNotified)
+	if final {
+		p.bury()
 	} else {
-		p.bury(err)
+		sh.Tell(l.Peer, &allNotified)
 	}
 	if tell {
 		var s *StatusError
@@ -225,30 +246,41 @@ func (p *Peer) fail(err error, tell bool) {
 	}
 }
 
-// mayReturn reports whether a peer that failed for that reason may come back under its
-// connid.
-func mayReturn(err error) bool {
-	for _, final := range []error{ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrOverMemory, ErrIntruder, ErrRestarted, ErrStopped} {
-		if errors.Is(err, final) {
-			return false
-		}
-	}
-	return true
+// isFinal reports whether a peer that failed for that reason does not come back under its connid: it is
+// gone, or this endpoint wants nothing more of it. That is a verdict over a peer that lives, which
+// must reach it: our device refuses all that it sends from now on. A device that cannot do that
+// acknowledges what comes, so the peer is received again then, and only our own operations end.
+func (l *Link) isFinal(err error) bool {
+	return isAny(err, ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrStopped) || isVerdict(err) && l.path().HoldsBack
+}
+
+// shut has our device refuse what the peer sends.
+func (l *Link) shut() {
+	_ = l.env.Q.QP().Shut(l.AH, l.QPN) // the handle is good as long as the peer is
+}
+
+// isVerdict reports whether the peer failed since this endpoint wants nothing more of it.
+func isVerdict(err error) bool { return isAny(err, ErrOverMemory, ErrIntruder, ErrRestarted, ErrRemoved) }
+
+func isAny(err error, of ...error) bool {
+	return slices.ContainsFunc(of, func(x error) bool { return errors.Is(err, x) })
 }
 
 // onAllNotified takes failNotified.
 func (p *Peer) onAllNotified() {
-	p.failing = false
-	if p.reached && p.link.Away {
+	switch l := p.link; l.load.life {
+	case Failing:
+		l.live(LifeTold)
+	case Returning:
 		p.comeBack()
+	default: // it was buried meanwhile
 	}
-	p.reached = false
 }
 
 // Knock probes a peer that has failed and may come back, once in ProbeAfter: it may have
 // failed us as well, and then neither would speak again.
 func (l *Link) Knock() {
-	if now := l.env.now(); l.Away && now >= l.of.watchMsg.due {
+	if now := l.env.now(); l.MayReturn() && now >= l.of.watchMsg.due {
 		l.of.watchMsg.due = now.Add(l.env.Config.ProbeAfter)
 		l.env.Sh.Tell(l.Peer, &knock)
 	}
@@ -257,29 +289,33 @@ func (l *Link) Knock() {
 // comeBack takes the peer back: it is heard although it has failed.
 func (p *Peer) comeBack() {
 	l := p.link
-	if d := p.pending; d != nil {
-		d.why = l.Err
+	l.Err = nil
+	if l.load.owed != nil {
+		l.live(LifeBackOwing)
+	} else {
+		l.failed = nil
+		l.live(LifeBack)
 	}
-	l.Err, l.Away = nil, false
 	l.Span = p.env.Trail.Next()
 	p.env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
 	p.env.Trail.Locate(l.Span, l.Path, &l.Addr)
 	p.env.Counters.PeersReturned++
 	p.heardFrom()
-	if p.asked = p.probing; l.Busy() {
+	if p.asked = l.load.flags.has(probing); l.Busy() {
 		l.watch()
 	}
-	p.sendHandshakeIfQueued()
+	p.sendHandshake()
 	p.env.Sh.Tell(p.env.Endpoint, &Up{Link: l})
-	p.pending.send(p)
+	p.link.load.owed.send(p)
 }
 
 // bury gives up what was kept of a peer that might have come back.
-func (p *Peer) bury(err error) {
+func (p *Peer) bury() {
 	l := p.link
-	l.Err, l.Away = err, false
-	p.pending = nil
-	l.orphans = nil
+	if isVerdict(l.Err) {
+		l.shut()
+	}
+	l.load.owed, l.load.orphans = nil, nil
 	p.env.Mem.Early -= int64(p.window.Kept())
 	p.window.Drain((*Packet).Free)
 	clear(p.nacked)
@@ -289,16 +325,31 @@ func (p *Peer) bury(err error) {
 			p.env.Pool.putMulti(m)
 		}
 	}
+	l.load.early, l.load.multi, l.load.nacked = 0, 0, 0
+}
+
+// GiveUp has a peer buried that has failed and may come back. It reports false if it has not failed,
+// or if our device could not refuse what it sends then.
+func (l *Link) GiveUp() bool {
+	if !l.MayReturn() || !l.path().HoldsBack {
+		return false
+	}
+	l.shut()
+	l.env.Sh.Tell(l.Peer, &Remove{Err: ErrRemoved})
+	return true
 }
 
 // buryLater is bury of a peer that failed before.
 func (p *Peer) buryLater(err error) {
-	if !p.link.Away || mayReturn(err) {
+	l := p.link
+	if l.Buried() || !l.isFinal(err) {
 		return
 	}
-	p.bury(err)
+	l.Err, l.failed = err, err
+	l.live(LifeBury)
+	p.bury()
 	p.link.failMembers(err)
-	p.env.Sh.Tell(p.env.Endpoint, &Buried{Link: p.link})
+	p.env.Sh.Tell(p.env.Endpoint, &Burial{Link: p.link})
 	if errors.Is(err, ErrLeft) { // which it failed of, or what its end is in any case
 		p.env.Sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err})
 	}
@@ -330,6 +381,7 @@ const forgiven = 1024
 type Evicted struct {
 	QKey     uint32 // its connid
 	Gone     bool   // its process is dead: what comes is late
+	err      error  // it had failed, and may come back
 	expected uint32 // the msg_id whose turn it is
 	next     uint32 // msg_id of ours
 
@@ -341,19 +393,7 @@ type Evicted struct {
 	unknown   int32 // Link.UnknownAborts
 	hostID    uint64
 
-	handshake                          handshakeState
-	handshaken, hasFamily, otherErrors bool
-}
-
-// Idle reports whether nothing is in progress with the peer, nothing of its is kept here, and
-// nothing under way to it: then it can be evicted.
-func (l *Link) Idle() bool {
-	p := l.of
-	return l.Err == nil && !l.Away && !l.Busy() && l.charged == 0 && !l.Backoff && l.out == 0 && l.Runt == 0 && l.putOff == 0 &&
-		!l.heldBack && (l.orphans == nil || len(l.orphans.ids) == 0) &&
-		p.lineHead == nil && p.rnrHead == nil && p.blocked == nil && p.pending == nil && !p.probing && !p.failing &&
-		p.handshake != handshakeQueued && p.window.kept == 0 && len(p.multi) == 0 && len(p.nacked) == 0 &&
-		!l.env.Q.Holds(l.Peer)
+	answered, handshaken, hasFamily, otherErrors bool
 }
 
 // LastHeard is when the peer was last heard.
@@ -363,18 +403,23 @@ func (l *Link) LastHeard() clock.Time { return l.heard }
 // to its actor, nor to the endpoint, which may be its own. Then the caller stops that in the same step.
 func (l *Link) Evict() (Evicted, bool) {
 	sh := l.env.Sh
-	if !l.Idle() || !sh.Unburdened(l.Peer) || l.env.Endpoint.Pending() > 0 {
+	if !l.Idle() || l.env.Q.Holds(l.Peer) || !sh.Unburdened(l.Peer) || l.env.Endpoint.Pending() > 0 {
 		return Evicted{}, false
 	}
-	l.HasRoom()
+	if l.place == PlaceWaiting {
+		l.HasRoom()
+	}
 	sh.StopTimer(&l.of.watchMsg.timer)
-	l.env.Trail.Outcome(l.Span, trail.PeerEnd, 0, nil)
+	if l.Err == nil {
+		l.env.Trail.Outcome(l.Span, trail.PeerEnd, 0, nil)
+	}
+	l.Move(MoveEvict)
 	p := l.of
 	return Evicted{
 		QKey: l.QKey, expected: p.window.Expected(), next: p.nextID,
 		features: l.Features, userQP: l.UserQP, family: l.Family, heard: l.heard,
 		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: l.HostID(),
-		handshake: p.handshake, handshaken: l.Handshaken, hasFamily: l.hasFamily, otherErrors: l.otherErrors,
+		err: l.Err, answered: p.answered, handshaken: l.Handshaken, hasFamily: l.hasFamily, otherErrors: l.otherErrors,
 	}, true
 }
 
@@ -389,9 +434,13 @@ func (l *Link) Restore(r *Evicted) {
 		l.noteHostID(r.hostID)
 	}
 	p.nextID, l.floor = r.next, r.next
-	p.handshake = r.handshake
+	p.answered = r.answered
 	l.Features, l.UserQP, l.Family, l.hasFamily = r.features, r.userQP, r.family, r.hasFamily
 	l.Handshaken, l.otherErrors, l.heard = r.handshaken, r.otherErrors, r.heard
 	l.keysWrong, l.UnknownAborts = r.keysWrong, r.unknown
+	if r.err != nil {
+		l.Err, l.failed = r.err, r.err
+		l.load.life = Away
+	}
 	l.chooseHeaders()
 }

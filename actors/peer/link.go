@@ -37,19 +37,15 @@ type Link struct {
 	Headerless  bool // it takes data without headers only, at UserQP
 	Handshaken  bool // HANDSHAKE came; Features is what it said
 	Features    wire.Features
-	Backoff     bool  // RNR: post nothing
 	Path        uint8 // index in Env.Paths
 	Self        bool  // it is this endpoint
-	Away        bool  // it has failed and may come back
 	hasFamily   bool
-	lineStalled bool  // the line waits for requests that are under way
-	watched     bool  // the peer looks after operations in progress
-	otherErrors bool  // it sends a PEER_ERROR that cannot be read
-	heldBack    bool  // it is in Env.HeldBack
-	overLimit   bool  // it is over PeerMemory, or was and is not yet well below
-	noRoom      bool  // it is held back for want of room, see HoldBackForRoom
-	checking    bool  // its connid is being checked, see CheckConnID
-	Err         error // not nil: the peer has failed, and why
+	lineStalled bool // the line waits for requests that are under way
+	watched     bool // the peer looks after operations in progress
+	otherErrors bool // it sends a PEER_ERROR that cannot be read
+	place       Place
+	Err         error // why the peer has failed; nil: it has not, or it is back
+	failed      error // as Err, and kept while the peer is owed something of that time
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
@@ -57,23 +53,84 @@ type Link struct {
 	UserQP     wire.UserRecvQP
 	Family     uint32    // device_version of HANDSHAKE
 	keysWrong  int32     // accesses with keys that name nothing
-	out        int32     // requests with a msg_id under way
-	putOff     int32     // packets under way that it has put off: it holds us back
 	floor      uint32    // before this msg_id everything has arrived
-	holdBackAt int32     // of charged, in units of holdBackStep: where to ask the device again
-	Runt       int       // bytes of runting reads under way; operations write it
+	holdBackAt int32     // of load.charged, in units of holdBackStep: where to ask the device again
 	Multipath  Multipath // operations make them
 
 	env     *Env
 	of      *Peer
 	heard   clock.Time // last sign of life
 	reached clock.Time // when our device last completed something; see listen, which keeps beat
-	charged int64      // bytes kept for this peer
-	members *Member    // operations in progress
-	orphans *orphans   // made at the first operation that ends so
-	awaited int        // posted receives that only this peer can satisfy
-	fences  *fences    // made at the first operation that waits for others
+	load    load
+	fences  *fences // made at the first operation that waits for others
 }
+
+// load is all that is in progress with a peer, kept of it, or due to it, and its life. That of an
+// idle peer is zero.
+type load struct {
+	members *Member         // operations in progress
+	line    *Turn           // operations that wait for their turn
+	refused *device.Pke     // packets that met RNR and are to go out again
+	blocked *Blocked        // operations that wait until packets may be posted
+	owed    *pendingControl // control packets that go out before anything new
+	orphans *orphans        // operations that ended and that it will ask for
+	charged int64           // bytes that are kept of it
+	awaited int             // posted receives that only it can satisfy
+	runt    int             // bytes of runting reads under way
+	out     int32           // requests with a msg_id under way
+	putOff  int32           // packets under way that it has put off: it holds us back
+	early   uint32          // packets that wait for their turn in the order of messages
+	multi   uint32          // messages of several packets of which some are to come
+	nacked  uint32          // messages that it is to send in another way
+	flags   flags
+	life    Life
+}
+
+// flags are what is unusual about a peer that lives.
+type flags uint8
+
+const (
+	backingOff flags = 1 << iota // RNR: post nothing
+	probing                      // a probe is under way
+	answering                    // HANDSHAKE is to go out, as soon as there is room
+	heldBack                     // it is in Env.HeldBack
+	overLimit                    // it is over PeerMemory, or was and is not yet well below
+)
+
+func (f *flags) set(x flags)     { *f |= x }
+func (f *flags) clear(x flags)   { *f &^= x }
+func (f flags) has(x flags) bool { return f&x != 0 }
+
+// Idle reports whether nothing is in progress with the peer, and nothing of its is kept here: then
+// it can be evicted. A peer that has failed and may come back can be idle, too.
+func (l *Link) Idle() bool { return l.load == load{life: l.load.life & Away} }
+
+// BackingOff reports whether the peer met RNR, so that nothing may be posted.
+func (l *Link) BackingOff() bool { return l.load.flags.has(backingOff) }
+
+// SetBackingOff has nothing posted, or ends that.
+func (l *Link) SetBackingOff(on bool) {
+	if on {
+		l.load.flags.set(backingOff)
+	} else {
+		l.load.flags.clear(backingOff)
+	}
+}
+
+// MayReturn reports whether the peer has failed and may come back.
+func (l *Link) MayReturn() bool { return l.load.life >= Failing && l.load.life <= Away }
+
+// Buried reports whether the peer has failed for good.
+func (l *Link) Buried() bool { return l.load.life == Buried }
+
+// Place is where the endpoint has the peer.
+func (l *Link) Place() Place { return l.place }
+
+// Runt is how many bytes of runting reads are under way to the peer; AddRunt changes it.
+func (l *Link) Runt() int { return l.load.runt }
+
+// AddRunt adds n, which may be negative.
+func (l *Link) AddRunt(n int) { l.load.runt += n }
 
 // chooseHeaders says which optional headers a REQ packet has: the raw address until
 // the peer's HANDSHAKE came or if it wants constant headers (§4.3), then the
@@ -107,7 +164,7 @@ func (l *Link) Options(o *wire.Options, rawAddr, connID bool) {
 
 // Address makes p go to the peer, with ref as owner.
 func (l *Link) Address(p *device.Pke, owner shard.Ref) {
-	p.Owner, p.Peer, p.Watch = owner, l.Peer, l.Backoff
+	p.Owner, p.Peer, p.Watch = owner, l.Peer, l.BackingOff()
 	p.To(l.AH, l.QPN, l.QKey)
 }
 
@@ -144,14 +201,14 @@ func (l *Link) WantsConnID() bool {
 
 // Open reports whether data may be posted: CTSDATA waits for HANDSHAKE, everything
 // for the end of back-off.
-func (l *Link) Open() bool { return l.Handshaken && !l.Backoff }
+func (l *Link) Open() bool { return l.Handshaken && !l.BackingOff() }
 
 // Posted counts a request with a msg_id that goes out, Arrived one that got there.
-func (l *Link) Posted() { l.out++ }
+func (l *Link) Posted() { l.load.out++ }
 
 // Arrived counts a request with a msg_id that got there.
 func (l *Link) Arrived() {
-	if l.out--; l.out == 0 && l.lineStalled {
+	if l.load.out--; l.load.out == 0 && l.lineStalled {
 		l.freeLine()
 	}
 }
@@ -168,7 +225,7 @@ const maxAhead = 8192
 
 // mayRun reports whether id may be given out, which is maxAhead or more ahead of the floor.
 func (l *Link) mayRun(id uint32) bool {
-	if l.out > 0 && !l.Can(wire.FeaturePeerError) {
+	if l.load.out > 0 && !l.Can(wire.FeaturePeerError) {
 		l.lineStalled = true
 		return false
 	}
@@ -247,11 +304,11 @@ func (l *Link) Join(m *Member, op shard.Ref) {
 	}
 	m.Op, m.link = op, l
 	m.use = max(m.use+1, 1)
-	m.prev, m.next = nil, l.members
-	if l.members != nil {
-		l.members.prev = m
+	m.prev, m.next = nil, l.load.members
+	if l.load.members != nil {
+		l.load.members.prev = m
 	}
-	l.members = m
+	l.load.members = m
 	l.watch()
 }
 
@@ -265,7 +322,7 @@ func (m *Member) Leave() {
 	if m.prev != nil {
 		m.prev.next = m.next
 	} else {
-		l.members = m.next
+		l.load.members = m.next
 	}
 	if m.next != nil {
 		m.next.prev = m.prev
@@ -282,19 +339,19 @@ func (l *Link) watch() {
 // Await counts a posted receive that names the peer: it ends with it, so the peer
 // is watched. Awaited takes it back.
 func (l *Link) Await() {
-	l.awaited++
+	l.load.awaited++
 	l.watch()
 }
 
 // Awaited ends what Await began.
-func (l *Link) Awaited() { l.awaited-- }
+func (l *Link) Awaited() { l.load.awaited-- }
 
 // Busy reports whether operations are in progress or wait for the peer.
-func (l *Link) Busy() bool { return l.members != nil || l.awaited > 0 }
+func (l *Link) Busy() bool { return l.load.members != nil || l.load.awaited > 0 }
 
 // failMembers tells every operation in progress that the peer has failed, the newest first.
 func (l *Link) failMembers(err error) {
-	for m := l.members; m != nil; m = m.next {
+	for m := l.load.members; m != nil; m = m.next {
 		l.env.Sh.Tell(m.Op, &Fail{Link: l, use: m.use, Err: err})
 	}
 }
@@ -326,7 +383,7 @@ func (l *Link) Snapshot() Snapshot {
 	p, now := l.of, l.env.now()
 	s := Snapshot{
 		Address: l.URI(), Name: l.NameOf(), Device: l.path().Device, State: l.state(), Handshake: l.shaken(), Silent: l.silent(now),
-		HostID: l.HostID(), NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Kept(), HeldBytes: l.charged,
+		HostID: l.HostID(), NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Kept(), HeldBytes: l.load.charged,
 	}
 	if l.Handle != Unlisted {
 		h := l.Handle
@@ -337,16 +394,16 @@ func (l *Link) Snapshot() Snapshot {
 			s.Features = append(s.Features, f.String())
 		}
 	}
-	if l.Backoff {
-		s.BackingOff = now.Sub(p.backingOff.since)
+	if l.BackingOff() {
+		s.BackingOff = now.Sub(p.backoffOver.since)
 	}
-	for m := l.members; m != nil; m = m.next {
+	for m := l.load.members; m != nil; m = m.next {
 		s.Operations++
 	}
-	for t := p.lineHead; t != nil; t = t.next {
+	for t := p.link.load.line; t != nil; t = t.next {
 		s.InLine++
 	}
-	for pke := p.rnrHead; pke != nil; pke = pke.Next {
+	for pke := p.link.load.refused; pke != nil; pke = pke.Next {
 		s.Resends++
 	}
 	if l.Err != nil {
@@ -359,9 +416,9 @@ func (l *Link) state() string {
 	switch {
 	case l.Err != nil:
 		return "failed"
-	case l.putOff > 0:
+	case l.load.putOff > 0:
 		return "holds us back"
-	case l.Backoff:
+	case l.BackingOff():
 		return "backing off"
 	case l.Known():
 		return "ready"
@@ -371,7 +428,7 @@ func (l *Link) state() string {
 }
 
 func (l *Link) shaken() string {
-	switch sent := l.of.handshake == handshakeSent; {
+	switch sent := l.of.answered; {
 	case sent && l.Handshaken:
 		return "both"
 	case sent:

@@ -31,24 +31,24 @@ type HeldBack struct{ links []*Link }
 
 // Charge adds n bytes that are kept for the peer. Uncharge takes them off.
 func (l *Link) Charge(n int) {
-	l.charged += int64(n)
+	l.load.charged += int64(n)
 	l.env.Weigh = true
 	m := &l.env.Mem
 	m.Charged += int64(n)
 	m.Peak = max(m.Peak, m.Charged)
-	if l.charged > l.env.Config.PeerMemory || m.Charged > l.env.Config.Hard() {
+	if l.load.charged > l.env.Config.PeerMemory || m.Charged > l.env.Config.Hard() {
 		l.checkLimits()
 	}
 }
 
 // Uncharge takes off n bytes that Charge added.
 func (l *Link) Uncharge(n int) {
-	l.charged -= int64(n)
+	l.load.charged -= int64(n)
 	l.env.Mem.Charged -= int64(n)
 }
 
 // Charged is the number of bytes kept for the peer.
-func (l *Link) Charged() int64 { return l.charged }
+func (l *Link) Charged() int64 { return l.load.charged }
 
 // maxLate is how much of a peer that is held back may arrive all the same: what was
 // under way, and parts of messages that had begun.
@@ -65,12 +65,12 @@ func (l *Link) checkLimits() {
 	}
 	e := l.env
 	can, most := l.path().HoldsBack, e.Config.PeerMemory
-	own := l.charged > most
+	own := l.load.charged > most
 	if own || can && e.Mem.Charged > e.Config.Hard() {
 		l.holdBackFor(own)
 	}
-	early := min(l.charged, int64(l.of.window.Kept())*int64(e.MTU)) // at most: packets that wait for their turn
-	if early > most+maxLate || can && l.charged > 2*most+maxLate {
+	early := min(l.load.charged, int64(l.of.window.Kept())*int64(e.MTU)) // at most: packets that wait for their turn
+	if early > most+maxLate || can && l.load.charged > 2*most+maxLate {
 		e.Counters.PeerOverMemory++
 		e.Sh.Tell(l.Peer, &Remove{Err: ErrOverMemory, Tell: true})
 	}
@@ -79,19 +79,19 @@ func (l *Link) checkLimits() {
 // holdBackFor holds the peer back, for its own messages or for those of all peers.
 func (l *Link) holdBackFor(own bool) {
 	e := l.env
-	if !l.heldBack {
-		l.heldBack = true
+	if !l.load.flags.has(heldBack) {
+		l.load.flags.set(heldBack)
 		e.HeldBack.links = append(e.HeldBack.links, l)
 		l.holdBack(true)
-		l.holdBackAt = int32(l.charged/holdBackStep) + 1
-	} else if l.charged/holdBackStep >= int64(l.holdBackAt) {
+		l.holdBackAt = int32(l.load.charged/holdBackStep) + 1
+	} else if l.load.charged/holdBackStep >= int64(l.holdBackAt) {
 		l.holdBack(true)
-		l.holdBackAt = int32(l.charged/holdBackStep) + 1
+		l.holdBackAt = int32(l.load.charged/holdBackStep) + 1
 	}
-	if own && !l.overLimit {
-		l.overLimit = true
+	if own && !l.load.flags.has(overLimit) {
+		l.load.flags.set(overLimit)
 		e.Counters.PeersCrowded++
-		e.Trail.Put(l.Span, trail.Pressure, 0, uint64(l.charged), 0)
+		e.Trail.Put(l.Span, trail.Pressure, 0, uint64(l.load.charged), 0)
 		e.Sh.Tell(e.Endpoint, &OverLimit{Link: l})
 	}
 }
@@ -106,11 +106,11 @@ func (l *Link) holdBack(on bool) {
 
 // endHoldBack lets a peer go on that was over a limit.
 func (l *Link) endHoldBack() {
-	l.heldBack = false
-	l.holdBack(l.noRoom)
-	if l.overLimit {
-		l.overLimit = false
-		l.env.Trail.Put(l.Span, trail.Relieved, 0, uint64(l.charged), 0)
+	l.load.flags.clear(heldBack)
+	l.holdBack(l.heldForRoom())
+	if l.load.flags.has(overLimit) {
+		l.load.flags.clear(overLimit)
+		l.env.Trail.Put(l.Span, trail.Relieved, 0, uint64(l.load.charged), 0)
 		l.env.Sh.Tell(l.env.Endpoint, &WithinLimit{Link: l})
 	}
 }
@@ -120,7 +120,7 @@ func (l *Link) endHoldBack() {
 func (f *HeldBack) Relieve() {
 	f.links = slices.DeleteFunc(f.links, func(l *Link) bool {
 		c, m := &l.env.Config, &l.env.Mem
-		if l.charged > c.PeerMemory-c.PeerMemory/4 || m.Charged > c.TotalMemory {
+		if l.load.charged > c.PeerMemory-c.PeerMemory/4 || m.Charged > c.TotalMemory {
 			return false
 		}
 		l.endHoldBack()
@@ -144,7 +144,7 @@ func (f *HeldBack) Tend() {
 // remove takes a failed peer out: what comes in its place is another, which may be held back
 // itself.
 func (f *HeldBack) remove(l *Link) {
-	if l.heldBack {
+	if l.load.flags.has(heldBack) {
 		f.links = slices.DeleteFunc(f.links, func(x *Link) bool { return x == l })
 		l.endHoldBack()
 		for _, x := range f.links {
@@ -159,7 +159,6 @@ func (f *HeldBack) remove(l *Link) {
 // can do that. Messages up to upto come through: the turn of one that is here must not wait
 // for one that is refused.
 func (l *Link) HoldBackForRoom(upto uint32) {
-	l.noRoom = true
 	if l.path().HoldsBack {
 		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, true, upto+1) // as in holdBack
 	}
@@ -167,12 +166,13 @@ func (l *Link) HoldBackForRoom(upto uint32) {
 
 // HasRoom ends what HoldBackForRoom began.
 func (l *Link) HasRoom() {
-	if l.noRoom {
-		if l.noRoom = false; !l.heldBack {
-			l.holdBack(false)
-		}
+	if !l.load.flags.has(heldBack) {
+		l.holdBack(false)
 	}
 }
+
+// heldForRoom reports whether the peer is at a place where it is held back for want of room.
+func (l *Link) heldForRoom() bool { return l.place == PlaceWaiting || l.place == PlaceOnTrial }
 
 // TendHeldBack gives a peer that is held back a sign of life, and holds it back once more: its
 // packets may come by a new connection.
@@ -183,7 +183,7 @@ func (l *Link) TendHeldBack() {
 
 // HoldBackAgain holds a peer back that is to be, after another at its queue pair was let go.
 func (l *Link) HoldBackAgain() {
-	if l.noRoom || l.heldBack {
+	if l.heldForRoom() || l.load.flags.has(heldBack) {
 		l.holdBack(true)
 	}
 }

@@ -60,7 +60,7 @@ func TestCharge(t *testing.T) {
 			require.Equal(t, x.left, env.Mem.Charged)
 			require.Equal(t, x.peak, env.Mem.Peak)
 			require.Equal(t, x.total, env.Mem.Total())
-			require.False(t, l.heldBack)
+			require.False(t, l.load.flags.has(heldBack))
 			require.Zero(t, env.HeldBack.Len())
 		})
 	}
@@ -80,10 +80,10 @@ func TestRelieve(t *testing.T) {
 		env := &Env{}
 		env.Config.PeerMemory, env.Config.TotalMemory = 1000, 2000
 		env.Mem.Charged = x.all
-		l := &Link{env: env, charged: x.peer, heldBack: true}
+		l := &Link{env: env, load: load{charged: x.peer, flags: heldBack}}
 		env.HeldBack.links = []*Link{l}
 		env.HeldBack.Relieve()
-		require.True(t, l.heldBack, "%+v", x)
+		require.True(t, l.load.flags.has(heldBack), "%+v", x)
 		require.Equal(t, 1, env.HeldBack.Len())
 	}
 }

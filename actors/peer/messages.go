@@ -131,8 +131,8 @@ func (l *Pool) getWrote() *Wrote {
 // (peer -> endpoint).
 type Intruded struct {
 	shard.Message
-	Link *Link
-	Key  uint64
+	Link  *Link
+	Guess bool // of a key that names nothing here, and did not lately
 }
 
 // BadPacket says that a packet was dropped which no endpoint sends, or which may not be taken
@@ -190,8 +190,8 @@ type Up struct {
 	Link *Link
 }
 
-// Buried tells the endpoint that a peer which failed will not come back (peer -> endpoint).
-type Buried struct {
+// Burial tells the endpoint that a peer which failed will not come back (peer -> endpoint).
+type Burial struct {
 	shard.Message
 	Link *Link
 }

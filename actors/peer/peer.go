@@ -26,22 +26,15 @@ type Peer struct {
 
 	// Sending.
 	nextID      uint32
-	handshake   handshakeState
-	asked       bool // for HANDSHAKE, on behalf of the line
-	probing     bool
-	failing     bool // it has failed, and not all operations have heard of that
-	reached     bool // meanwhile a packet got through
-	lineHead    *Turn
-	lineTail    *Turn
+	answered    bool  // HANDSHAKE is out
+	asked       bool  // for HANDSHAKE, on behalf of the line
+	lineTail    *Turn // of load.line
 	slotWait    device.SlotWait
-	blocked     *Blocked
-	blockedTail *Blocked
+	blockedTail *Blocked // of load.blocked
 	hsWait      device.SlotWait
-	rnrHead     *device.Pke
-	rnrTail     *device.Pke
+	refusedTail *device.Pke // of load.refused
 	backoff     Backoff
-	backingOff  *backoffOver    // made at the first back-off
-	pending     *pendingControl // nil: there are none
+	backoffOver *backoffOver // made at the first back-off
 
 	// Receiving.
 	window Window
@@ -54,14 +47,6 @@ type Peer struct {
 	watchMsg watchTick
 	ended    uint64 // packets that the device was done with when no probe could go out
 }
-
-type handshakeState uint8
-
-const (
-	handshakeNone handshakeState = iota
-	handshakeQueued
-	handshakeSent
-)
 
 // Spawn makes the actor for the peer that l describes, by way of spawn.
 func (e *Env) Spawn(l *Link, spawn func(actor.Producer) shard.Ref) {
@@ -129,18 +114,18 @@ func (p *Peer) Receive(ctx actor.Context) {
 	case *failNotified:
 		p.onAllNotified()
 	case *Remove:
-		if m.Away && !p.link.Away {
+		if m.Away && !p.link.MayReturn() {
 			return
 		}
-		if m.Lost {
-			p.link.needPending().lost = true
+		if p.fail(m.Err, m.Tell); m.Lost && !p.link.Buried() {
+			p.link.needOwed().lost = true
 		}
-		p.fail(m.Err, m.Tell)
 	case *device.Gone:
 		p.onGone(m)
 	case *actor.Restarting:
 		// A panic in a handler: what was in progress cannot be trusted.
 		p.env.Trail.Put(p.link.Span, trail.Restarted, 0, 0, 0)
+		p.link.load.early = p.window.kept
 		p.fail(ErrRestarted, true)
 	case *actor.Stopped:
 		p.fail(ErrStopped, false)
@@ -153,12 +138,12 @@ func (p *Peer) onRoom(w *device.SlotWait) {
 		p.sendHandshake()
 		return
 	}
-	if d := p.pending; d != nil && w == &d.room {
+	if d := p.link.load.owed; d != nil && w == &d.room {
 		d.send(p)
 		return
 	}
 	p.resendRefused()
-	p.pending.send(p) // it may have waited for a probe
+	p.link.load.owed.send(p) // it may have waited for a probe
 	p.serveLine()
 }
 

@@ -14,25 +14,26 @@ type pendingControl struct {
 	headers [][]byte // the oldest first
 	sending bool     // the first of them is under way
 	lost    bool     // a msg_id of ours is lost, and nothing makes up for that
-	why     error    // the peer had failed; nil: it has not come back yet
 	room    device.SlotWait
 }
 
 // AddPending keeps a control packet for the peer, which has failed and may come back.
 func (l *Link) AddPending(header []byte) {
-	if l.Err == nil || l.Away {
-		d := l.needPending()
+	if !l.Buried() {
+		d := l.needOwed()
 		d.headers = append(d.headers, header)
 	}
 }
 
-// needPending returns the peer's pendingControl, which it makes if there is none.
-func (l *Link) needPending() *pendingControl {
-	p := l.of
-	if p.pending == nil {
-		p.pending = new(pendingControl)
+// needOwed returns what the peer is owed, of which there may be nothing yet.
+func (l *Link) needOwed() *pendingControl {
+	if l.load.owed == nil {
+		l.load.owed = new(pendingControl)
+		if l.load.life == Live {
+			l.live(LifeOwe)
+		}
 	}
-	return p.pending
+	return l.load.owed
 }
 
 // send posts the first packet to a peer that has come back, unless it is under way. After the
@@ -40,7 +41,7 @@ func (l *Link) needPending() *pendingControl {
 func (d *pendingControl) send(p *Peer) {
 	l := p.link
 	switch {
-	case d == nil || l.Err != nil || d.sending || l.Backoff:
+	case d == nil || l.Err != nil || d.sending || l.BackingOff():
 		return
 	case len(d.headers) > 0 && !l.Known():
 		p.ask() // its HANDSHAKE says what it understands
@@ -52,7 +53,8 @@ func (d *pendingControl) send(p *Peer) {
 	}
 	if len(d.headers) == 0 {
 		if d.headers = nil; !d.lost {
-			p.pending = nil
+			l.load.owed, l.failed = nil, nil
+			l.live(LifeSettle)
 		}
 		return
 	}
@@ -100,10 +102,10 @@ const maxOrphans = 1024
 
 // AddOrphan notes the id of one more.
 func (l *Link) AddOrphan(id uint32) {
-	if l.orphans == nil {
-		l.orphans = new(orphans)
+	if l.load.orphans == nil {
+		l.load.orphans = new(orphans)
 	}
-	u := l.orphans
+	u := l.load.orphans
 	if len(u.ids) == maxOrphans {
 		u.ids = append(u.ids[:0], u.ids[1:]...)
 	}
@@ -113,7 +115,7 @@ func (l *Link) AddOrphan(id uint32) {
 // OfOrphan reports whether the packet, which names the operation id, is the peer's first word
 // about it, after its end: then the endpoint answers. The operation may be there still, since
 // the peer's answer can overtake the acknowledgement of what it answers.
-func (p *Packet) OfOrphan(id uint32) bool { return p.Link.orphans.first(p, id) }
+func (p *Packet) OfOrphan(id uint32) bool { return p.Link.load.orphans.first(p, id) }
 
 // first reports whether pkt is the first word about one of them, and forgets that one.
 func (u *orphans) first(pkt *Packet, id uint32) bool {
@@ -124,6 +126,8 @@ func (u *orphans) first(pkt *Packet, id uint32) bool {
 	if i < 0 {
 		return false
 	}
-	u.ids = slices.Delete(u.ids, i, i+1)
+	if u.ids = slices.Delete(u.ids, i, i+1); len(u.ids) == 0 {
+		pkt.Link.load.orphans = nil
+	}
 	return true
 }

@@ -33,7 +33,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 	}
 	env.Counters.PacketsRecv[v.Type]++
 	l.heard = env.now()
-	if p.handshake == handshakeNone {
+	if !p.answered {
 		p.answer()
 	}
 	if !v.Type.HasMsgID() {
@@ -89,11 +89,14 @@ func (p *Peer) admits(r *device.RecvPkt) bool {
 		return false
 	}
 	switch {
-	case !l.Away:
+	case l.Buried():
+		if isVerdict(l.Err) {
+			l.shut() // the device may have forgotten that
+		}
 		c.PeerDown++
 		r.Release()
 		return false
-	case p.failing:
+	case l.load.life != Away: // its operations are to hear of the failure first
 		p.env.Sh.Tell(l.Peer, r.Arrived())
 		return false
 	}
@@ -164,6 +167,7 @@ func (p *Peer) reorder(pkt *Packet) {
 	case Unordered:
 		p.handToEndpoint(pkt)
 	}
+	p.link.load.early = p.window.kept
 }
 
 // keep copies a packet that came too early out of its receive slot.
@@ -235,6 +239,7 @@ func (p *Peer) beginMulti(pkt *Packet) {
 		p.multi = make(map[uint32]*Multi)
 	}
 	p.multi[pkt.MsgID] = m
+	p.link.load.multi++
 }
 
 // continueMulti passes on a further packet of a message, by way of the endpoint
@@ -250,6 +255,7 @@ func (p *Peer) continueMulti(m *Multi, pkt *Packet) {
 	pkt.Multi = m
 	if m.missing -= n; m.missing == 0 {
 		delete(p.multi, pkt.MsgID)
+		p.link.load.multi--
 	}
 	if m.Rx.IsZero() {
 		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
@@ -313,7 +319,7 @@ func (p *Peer) onAccess(r *device.RecvPkt) {
 	}
 	if pkt.Ext.NRMA == 0 && pkt.Type == wire.TypeEagerRTW && pkt.Length == 0 && !pkt.HasData {
 		pkt.Free()
-		if p.link.putOff > 0 { // perhaps it takes more now
+		if p.link.load.putOff > 0 { // perhaps it takes more now
 			p.endBackoff()
 		}
 		return
@@ -399,6 +405,7 @@ func (p *Peer) skip(pkt *Packet) {
 		p.aborted = p.aborted.add(pkt.MsgID)
 		if m != nil {
 			delete(p.multi, pkt.MsgID)
+			p.link.load.multi--
 			if m.missing = 0; m.packets == 0 {
 				p.env.Pool.putMulti(m)
 			}
@@ -458,14 +465,15 @@ func (b *abortedIDs) drop(pkt *Packet) {
 
 // onNacked notes who waits for the replacement of a refused message.
 func (p *Peer) onNacked(n *Nacked) {
-	if n.Rx.IsZero() || p.link.Err != nil && !p.link.Away {
+	switch {
+	case n.Rx.IsZero() || p.link.Buried():
 		delete(p.nacked, n.MsgID)
-		return
+	case p.nacked == nil:
+		p.nacked = map[uint32]shard.Ref{n.MsgID: n.Rx}
+	default:
+		p.nacked[n.MsgID] = n.Rx
 	}
-	if p.nacked == nil {
-		p.nacked = make(map[uint32]shard.Ref)
-	}
-	p.nacked[n.MsgID] = n.Rx
+	p.link.load.nacked = uint32(len(p.nacked))
 }
 
 // onReplaced: a long-CTS packet in place of a message that we refused to read.
@@ -477,6 +485,7 @@ func (p *Peer) onReplaced(pkt *Packet) {
 		return
 	}
 	delete(p.nacked, pkt.MsgID)
+	p.link.load.nacked--
 	p.env.Sh.Tell(rx, pkt.Deliver())
 }
 
@@ -485,7 +494,7 @@ func (p *Peer) onReplaced(pkt *Packet) {
 // order.
 func (p *Peer) onWritten(w *device.Written) {
 	if p.link.Err != nil {
-		if !p.link.Away {
+		if p.link.Buried() {
 			w.Free()
 			return
 		}
@@ -504,5 +513,5 @@ func (p *Peer) onRefused(r *device.Refused) {
 		return
 	}
 	p.env.Counters.Refused++
-	p.env.Sh.Tell(p.env.Endpoint, &Intruded{Link: p.link, Key: r.Key})
+	p.env.Sh.Tell(p.env.Endpoint, &Intruded{Link: p.link, Guess: r.Guess})
 }

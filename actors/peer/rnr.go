@@ -12,7 +12,7 @@ import (
 
 // onProblem deals with a packet whose send did not simply succeed.
 func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
-	if p.link.checking {
+	if p.link.place == PlaceOnTrial {
 		p.onChecked(pke, s)
 	}
 	switch {
@@ -33,7 +33,7 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 		p.sendFailed(pke, s)
 		if s.Gone() && !answer {
 			p.failStatus(s)
-		} else if !p.link.Backoff {
+		} else if !p.link.BackingOff() {
 			p.resendRefused()
 		}
 	}
@@ -51,25 +51,25 @@ func (p *Peer) onRNR(pke *device.Pke) {
 	p.env.Trail.Put(pke.Span, trail.RNR, pke.Type(), 0, 0)
 	if !pke.PutOff && pke.Begins() && p.link.path().HoldsBack {
 		pke.PutOff = true
-		p.link.putOff++
+		p.link.load.putOff++
 	}
-	if !pke.Resent && !p.link.Backoff {
+	if !pke.Resent && !p.link.BackingOff() {
 		pke.Resent, pke.Watch = true, true
 		p.resend(pke)
 		return
 	}
-	if pke.Resent && !p.link.Backoff {
+	if pke.Resent && !p.link.BackingOff() {
 		p.beginBackoff()
 	}
 	pke.Resent = true
 	pke.Next = nil
 	p.env.Trail.Put(pke.Span, trail.Waits, uint8(trail.ForBackoff), 0, 0)
-	if p.rnrTail == nil {
-		p.rnrHead = pke
+	if p.refusedTail == nil {
+		p.link.load.refused = pke
 	} else {
-		p.rnrTail.Next = pke
+		p.refusedTail.Next = pke
 	}
-	p.rnrTail = pke
+	p.refusedTail = pke
 	p.env.Q.Park(pke)
 }
 
@@ -85,12 +85,12 @@ func (p *Peer) resend(pke *device.Pke) (posted bool) {
 }
 
 func (p *Peer) beginBackoff() {
-	p.link.Backoff = true
+	p.link.SetBackingOff(true)
 	p.env.Counters.Backoffs++
-	if p.backingOff == nil {
-		p.backingOff = new(backoffOver)
+	if p.backoffOver == nil {
+		p.backoffOver = new(backoffOver)
 	}
-	b := p.backingOff
+	b := p.backoffOver
 	b.since = p.env.now()
 	d := p.backoff.Next(p.env.Sh.Rand())
 	p.env.Sh.StartTimer(&b.timer, d, p.link.Peer, b)
@@ -100,17 +100,17 @@ func (p *Peer) beginBackoff() {
 // endBackoff ends back-off, on its timer or because a packet got through.
 // What was refused goes first, in order, then the rest.
 func (p *Peer) endBackoff() {
-	if !p.link.Backoff {
+	if !p.link.BackingOff() {
 		return
 	}
-	p.env.Sh.StopTimer(&p.backingOff.timer)
-	p.link.Backoff = false
-	lasted := uint64(p.env.now().Sub(p.backingOff.since))
+	p.env.Sh.StopTimer(&p.backoffOver.timer)
+	p.link.SetBackingOff(false)
+	lasted := uint64(p.env.now().Sub(p.backoffOver.since))
 	p.env.Counters.BackoffNanos += lasted
 	p.env.Trail.Put(p.link.Span, trail.BackoffEnd, 0, lasted, 0)
 	p.resendRefused()
-	p.sendHandshakeIfQueued()
-	p.pending.send(p)
+	p.sendHandshake()
+	p.link.load.owed.send(p)
 	p.resume()
 	p.serveLine()
 }
@@ -120,13 +120,13 @@ func (p *Peer) endBackoff() {
 // next ones sent.
 func (p *Peer) resendRefused() {
 	q := p.env.Q
-	for pke := p.rnrHead; pke != nil && !p.link.Backoff; pke = p.rnrHead {
+	for pke := p.link.load.refused; pke != nil && !p.link.BackingOff(); pke = p.link.load.refused {
 		if pke.Parked() && q.Room() <= 0 {
 			q.AwaitSlot(&p.slotWait)
 			return
 		}
-		if p.rnrHead = pke.Next; p.rnrHead == nil {
-			p.rnrTail = nil
+		if p.link.load.refused = pke.Next; p.link.load.refused == nil {
+			p.refusedTail = nil
 		}
 		pke.Next = nil
 		p.env.Trail.Put(pke.Span, trail.GoesOn, uint8(trail.ForBackoff), 0, 0)
@@ -145,7 +145,7 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 	}
 	pke.Watch, pke.Resent = false, false
 	p.putOffDone(pke)
-	if p.link.Backoff {
+	if p.link.BackingOff() {
 		p.env.Counters.BackoffsCut++
 		p.endBackoff()
 	} else {
@@ -165,7 +165,7 @@ func (p *Peer) putOffDone(pke *device.Pke) {
 		return
 	}
 	pke.PutOff = false
-	if p.link.putOff--; p.link.putOff == 0 && p.lineHead != nil {
+	if p.link.load.putOff--; p.link.load.putOff == 0 && p.link.load.line != nil {
 		p.env.Sh.Tell(p.link.Peer, &lineFree)
 	}
 }
@@ -186,16 +186,19 @@ func (p *Peer) sendFailed(pke *device.Pke, s device.Status) {
 func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 	t := wire.Type(pke.Type())
 	p.env.Q.Free(pke)
-	p.probing = false
+	p.link.load.flags.clear(probing)
 	if t == wire.TypeHandshake && !arrived {
-		p.handshake = handshakeNone // the next packet is answered
+		p.answered = false // the next packet is answered
 	}
-	if arrived && p.link.Away {
-		if p.reached = p.failing; !p.failing {
+	if arrived {
+		switch p.link.load.life {
+		case Failing:
+			p.link.live(LifeReached)
+		case Away:
 			p.comeBack()
 		}
 	}
-	p.pending.done(p, t, arrived)
+	p.link.load.owed.done(p, t, arrived)
 }
 
 func (p *Peer) statusError(s device.Status) error {

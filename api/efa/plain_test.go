@@ -4,12 +4,14 @@ package efa_test
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 )
 
@@ -180,4 +182,20 @@ func TestDeliveredPlain(t *testing.T) {
 		_, err := op.Wait(testContext(t))
 		require.ErrorIs(t, err, efa.ErrNotSupported, n)
 	}
+}
+
+// TestPlainPartOfList: a direct write with data puts all but the last piece into one part. If the device
+// does not write from that part, since it is too short to be registered, it goes by packets, which have
+// room for few pieces.
+func TestPlainPartOfList(t *testing.T) {
+	const n, pieces = 4096, 8
+	l := lab{dev: sim.DeviceConfig{RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true, MinRegister: n}}
+	a, b := l.open(t)
+	there := alloc(t, b, n, remote)
+	at, got := scattered(rand.New(rand.NewPCG(1, 2)), there, n, pieces)
+	data := pattern(n)
+	require.Equal(t, n, done(t, start(t, a, &efa.WriteReq{To: a.peer, Ats: at, Buf: data, HasData: true, Data: 7})).N)
+	_, err := b.ep.RecvQueue().Read(testContext(t), make([]efa.Completion, 1))
+	require.NoError(t, err)
+	require.Equal(t, data, got())
 }

@@ -75,7 +75,8 @@ func (m Memory) Slice(off, n uint64) Memory { return Memory{m.ep, m.to, m.at.Sli
 // not to be written, nobody but the peer hears of it ([AccessRefused]). Complete
 // with Delivered to know: then everybody there sees the data, or the error is
 // ErrAccess. A libfabric peer, and all until after release 2.6, refuses in silence;
-// then the error is ErrTimedOut after PeerTimeout. Where the devices write by
+// then the error is ErrTimedOut after PeerTimeout, after four of them while this endpoint is over its
+// TotalMemory or held back by the peer. Where the devices write by
 // themselves both levels are the same.
 //
 // If ctx ends first, the write ends with that; some of the bytes may have been

@@ -43,6 +43,7 @@ func (n *node) sendAll(ctx context.Context, list []task) error {
 			return fmt.Errorf("%v: %w", t, err)
 		}
 	}
+	r.strike() // the last task has begun
 	return n.finishSends(ctx)
 }
 

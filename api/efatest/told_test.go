@@ -233,7 +233,7 @@ func (n *node) checkEnd(e efa.Event) {
 	if !ok {
 		raw, _ = e.Address.Raw("near")
 	}
-	if i := r.whois(raw); i < 0 || !r.cast[i].closed || r.cast[i].doomed && r.p.kill || !r.p.fabric.ReportGone {
+	if i := r.whois(raw); i < 0 || !r.cast[i].closed || r.cast[i].diedAt > 0 && r.p.kill || !r.p.fabric.ReportGone {
 		r.fail("%d was told that %d (%v) has closed", n.id, i, raw)
 	}
 	r.stats["close told"]++

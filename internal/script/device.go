@@ -111,6 +111,8 @@ type QP struct {
 	Beats uint32
 	// HeldBack are the queue pairs that are held back.
 	HeldBack []string
+	// ShutOut are those that are refused for good.
+	ShutOut []string
 	// Faults are the queue pair's user's violations of the device's rules.
 	Faults []string
 }
@@ -126,6 +128,18 @@ func (q *QP) QPN() uint16 { return q.qpn }
 
 // Pulse implements device.QP: of all peers the same.
 func (q *QP) Pulse(device.AH, uint16) (uint32, bool) { return q.Beats, q.dev.info.Pulse }
+
+// Shut implements device.QP. It takes note alone, as HoldBack does.
+func (q *QP) Shut(ah device.AH, qpn uint16) error {
+	switch {
+	case !q.dev.info.HoldsBack:
+		return device.ErrNotSupported
+	case int(ah) >= len(q.gids):
+		return device.ErrBadAH
+	}
+	q.ShutOut = append(q.ShutOut, fmt.Sprintf("%d of %s", qpn, q.gids[ah]))
+	return nil
+}
 
 // HoldBack implements device.QP. It takes note alone: what is injected comes all the same.
 func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, _ uint32) error {

@@ -109,7 +109,7 @@ func TestAccess(t *testing.T) {
 	require.False(t, q.Written(x.Addr.GID(), 1, 10, 5), "no receive is posted")
 	q.PostRecv([]int32{1})
 	require.True(t, q.Written(x.Addr.GID(), 1, 10, 5))
-	q.RefuseRDMA(x.Addr.GID(), 1)
+	q.RefuseRDMA(x.Addr.GID(), 1, 0)
 	comps := make([]device.Completion, 4)
 	require.Equal(t, 2, q.Poll(comps))
 	require.Equal(t, device.Completion{

@@ -102,10 +102,10 @@ func (q *QP) Written(gid device.GID, qpn uint16, n int, imm uint32) bool {
 	return true
 }
 
-// RefuseRDMA reports that the device has refused a request of (gid, qpn).
-func (q *QP) RefuseRDMA(gid device.GID, qpn uint16) {
+// RefuseRDMA reports that the device has refused a request of (gid, qpn) for a key.
+func (q *QP) RefuseRDMA(gid device.GID, qpn uint16, key uint64) {
 	c := q.from(gid, qpn, false)
-	c.Op = device.OpRefused
+	c.Op, c.ID, c.Status = device.OpRefused, key, device.RefusalOf(q.dev.regions.Knows(key))
 	q.comps = append(q.comps, c)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -165,7 +166,11 @@ func contents(b []byte, off int) string {
 }
 
 func (r *Rig) logWritten(w endpoint.Written) {
-	r.log("written from=%s len=%d data=0x%x", r.NameOf(w.Handle), w.N, w.Data)
+	from := r.NameOf(w.Handle)
+	if w.Handle == peer.Unlisted {
+		from += " at=" + r.whoseQP(w.From)
+	}
+	r.log("written from=%s len=%d data=0x%x", from, w.N, w.Data)
 }
 
 func (r *Rig) logEvent(ev endpoint.Event) {
@@ -177,4 +182,14 @@ func (r *Rig) logEvent(ev endpoint.Event) {
 		s += ": " + ev.Err.Error()
 	}
 	r.log("%s", s)
+}
+
+// whoseQP is the name of the remote endpoint at a queue pair.
+func (r *Rig) whoseQP(a *wire.RawAddr) string {
+	for _, x := range r.remotes[1:] {
+		if x.Addr.GID() == a.GID() && x.Addr.QPN() == a.QPN() {
+			return x.Name
+		}
+	}
+	return a.String()
 }

@@ -181,6 +181,14 @@ func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 	return device.ErrBadAH
 }
 
+// Shut implements device.QP.
+func (q *QP) Shut(ah device.AH, qpn uint16) error {
+	if h := q.ahs.get(ah); h != nil {
+		return q.subs[h.path].Shut(h.sub, qpn)
+	}
+	return device.ErrBadAH
+}
+
 // Why implements device.QP.
 func (q *QP) Why(ah device.AH) error {
 	if h := q.ahs.get(ah); h != nil {

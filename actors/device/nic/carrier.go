@@ -99,9 +99,11 @@ type (
 	}
 
 	// Holder refuses packets of a queue pair's messages from a turn on (device.QP's HoldBack),
-	// or takes them again. If it knows nothing of that queue pair it does nothing.
+	// or takes them again, or refuses all of it (Shut). If it knows nothing of that queue pair it
+	// does nothing.
 	Holder interface {
 		HoldBack(from Source, on bool, turn uint32)
+		Shut(from Source)
 	}
 
 	// Explainer is a carrier that knows why it does not reach a device (device.QP's Why).

@@ -48,7 +48,7 @@ type Inbox struct {
 	slotless   int // of those that were not polled: arrivals without a slot
 	armed      bool
 	closed     bool
-	held       map[Source]uint32 // senders that are held back, from which turn on
+	held       map[Source]hold // senders that are held back or shut out
 }
 
 // InboxConfig describes an Inbox.
@@ -96,6 +96,9 @@ func (b *Inbox) Place(from *Source, wr *device.SendWR) device.Status {
 	case len(wr.Header)+len(wr.Payload) > b.mtu:
 		b.unlock()
 		return device.StatusRemoteBadLength
+	case len(b.held) > 0 && b.shuts(from):
+		b.unlock()
+		return device.StatusUnknownPeer
 	case b.head == b.tail, wr.Begins && len(b.held) > 0 && b.holds(from, wr.MsgID):
 		b.unlock()
 		return device.StatusRNR
@@ -119,14 +122,17 @@ func (b *Inbox) Place(from *Source, wr *device.SendWR) device.Status {
 // (or, if unsolicited, too many were not polled).
 func (b *Inbox) RDMA(from *Source, wr *device.SendWR, regions *Regions) device.Status {
 	b.lock()
-	shut := b.closed || wr.QKey != b.qkey
+	shut, out := b.closed || wr.QKey != b.qkey, len(b.held) > 0 && b.shuts(from)
 	b.unlock()
-	if shut {
+	switch {
+	case shut:
 		return device.StatusBadDestQPN
+	case out:
+		return device.StatusUnknownPeer
 	}
 	r, mem := regions.Hold(wr.RKey, wr.Remote, len(wr.Payload), RemoteAccess(wr.Kind))
 	if r == nil {
-		b.refuse(from, wr.RKey)
+		b.refuse(from, wr.RKey, regions.Knows(wr.RKey))
 		return device.StatusBadAddress
 	}
 	defer r.Release()
@@ -180,9 +186,9 @@ func (b *Inbox) written(from *Source, wr *device.SendWR, slot uint64) device.Sta
 	return device.StatusOK
 }
 
-// refuse reports that a request of from for a region key was refused, unless many such
-// reports wait already.
-func (b *Inbox) refuse(from *Source, key uint64) {
+// refuse reports that a request of from for a region key, which is or was known here, was refused,
+// unless many such reports wait already.
+func (b *Inbox) refuse(from *Source, key uint64, known bool) {
 	b.lock()
 	if b.closed || b.slotless >= b.limit {
 		b.unlock()
@@ -190,7 +196,7 @@ func (b *Inbox) refuse(from *Source, key uint64) {
 	}
 	b.slotless++
 	e := b.add()
-	e.Op, e.ID = device.OpRefused, key
+	e.Op, e.ID, e.Status = device.OpRefused, key, device.RefusalOf(known)
 	sign(e, from)
 	b.publish()
 }
@@ -202,12 +208,14 @@ func (b *Inbox) Ack(token uint64, st device.Status) {
 
 // Gone reports to the owner that the queue pair from is dead. Its Q_Key was qkey.
 func (b *Inbox) Gone(from *Source, qkey uint32) {
+	b.letIn(from)
 	b.put(device.Completion{Op: device.OpGone, SrcQPN: from.QPN, SrcGID: from.GID, QKey: qkey})
 }
 
 // Left reports to the owner that the queue pair from, whose Q_Key was qkey, was closed in
 // order.
 func (b *Inbox) Left(from *Source, qkey uint32) {
+	b.letIn(from)
 	b.put(device.Completion{Op: device.OpGone, SrcQPN: from.QPN, SrcGID: from.GID, QKey: qkey, Left: true})
 }
 
@@ -216,20 +224,54 @@ func (b *Inbox) HoldBack(from Source, on bool, turn uint32) {
 	from.Unknown = false
 	b.lock()
 	defer b.unlock()
-	if !on {
+	switch {
+	case b.held[from].shut:
+	case on:
+		b.hold(from, hold{from: turn})
+	default:
 		delete(b.held, from)
-		return
 	}
+}
+
+// Shut implements Holder.
+func (b *Inbox) Shut(from Source) {
+	from.Unknown = false
+	b.lock()
+	defer b.unlock()
+	b.hold(from, hold{shut: true})
+}
+
+// hold is how a sender is refused: its messages from a turn on, or everything.
+type hold struct {
+	from uint32
+	shut bool
+}
+
+func (b *Inbox) hold(from Source, h hold) {
 	if b.held == nil {
-		b.held = make(map[Source]uint32)
+		b.held = make(map[Source]hold)
 	}
-	b.held[from] = turn
+	b.held[from] = h
 }
 
 // holds reports whether packets of a message of from are refused. Precondition: b is locked.
 func (b *Inbox) holds(from *Source, turn uint32) bool {
-	first, ok := b.held[Source{GID: from.GID, QPN: from.QPN}]
-	return ok && int32(turn-first) >= 0
+	h, ok := b.held[Source{GID: from.GID, QPN: from.QPN}]
+	return ok && int32(turn-h.from) >= 0
+}
+
+// shuts reports whether everything of from is refused. Precondition: b is locked.
+func (b *Inbox) shuts(from *Source) bool {
+	return b.held[Source{GID: from.GID, QPN: from.QPN}].shut
+}
+
+// letIn ends what Shut began: the queue pair is gone, and its place may be another's.
+func (b *Inbox) letIn(from *Source) {
+	b.lock()
+	if at := (Source{GID: from.GID, QPN: from.QPN}); b.held[at].shut {
+		delete(b.held, at)
+	}
+	b.unlock()
 }
 
 // Poll implements Carrier's Poll for the inbox.

@@ -194,6 +194,18 @@ func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 	return nil
 }
 
+// Shut implements device.QP.
+func (q *QP) Shut(ah device.AH, qpn uint16) error {
+	switch {
+	case q.cfg.Holder == nil:
+		return device.ErrNotSupported
+	case !q.ahs.valid(ah):
+		return device.ErrBadAH
+	}
+	q.cfg.Holder.Shut(Source{GID: q.ahs.entries[ah].gid, QPN: qpn})
+	return nil
+}
+
 // Why implements device.QP.
 func (q *QP) Why(ah device.AH) error {
 	if q.cfg.Explainer == nil || !q.ahs.valid(ah) {

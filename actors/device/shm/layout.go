@@ -88,6 +88,7 @@ type senderEntry struct {
 const (
 	bye      uint32 = 1 << iota // its own: it has left in order, its end is not reported as a death
 	heldBack                    // the receiver's: messages from its place in heldFrom on are refused for now
+	shutOut                     // the receiver's: everything is refused
 )
 
 // origin is the GID of the sender at the same place of the sender table, written

@@ -148,6 +148,8 @@ func (p *port) settle(l *link, end outcome) device.Status {
 		ringDoorbell(l.doorbell)
 	case notReady:
 		return device.StatusRNR
+	case refused:
+		return device.StatusUnknownPeer
 	case gone: // it may have taken the packet, so no successor gets it
 		return p.lose(l)
 	case evicted: // again
@@ -375,6 +377,9 @@ func (p *port) rdma(wr *device.SendWR) device.Status {
 	if st != device.StatusOK {
 		return st
 	}
+	if l.isRefused(shutOut) {
+		return device.StatusUnknownPeer
+	}
 	if st := p.carry(wr, l); st != device.StatusOK {
 		return st
 	}
@@ -411,17 +416,28 @@ func (p *port) acceptNote(pk *packet, c *device.Completion) int {
 
 // HoldBack implements nic.Holder: senders look at the flag before they claim a receive.
 func (p *port) HoldBack(from nic.Source, on bool, turn uint32) {
+	p.eachSender(from, func(i int, s *senderEntry) {
+		if on {
+			p.rx.heldFrom[i].Store(turn)
+			s.flags.Or(heldBack)
+		} else {
+			s.flags.And(^heldBack)
+		}
+	})
+}
+
+// Shut implements nic.Holder in the same way.
+func (p *port) Shut(from nic.Source) {
+	p.eachSender(from, func(_ int, s *senderEntry) { s.flags.Or(shutOut) })
+}
+
+// eachSender calls f for the entry of each sender that has that address.
+func (p *port) eachSender(from nic.Source, f func(int, *senderEntry)) {
 	_ = p.safely(func() {
 		for i := range p.rx.senders {
 			s := &p.rx.senders[i]
-			if who := ident(s.who.Load()); who == 0 || who.qpn() != from.QPN || p.rx.origins[i].load() != from.GID {
-				continue
-			}
-			if on {
-				p.rx.heldFrom[i].Store(turn)
-				s.flags.Or(heldBack)
-			} else {
-				s.flags.And(^heldBack)
+			if who := ident(s.who.Load()); who != 0 && who.qpn() == from.QPN && p.rx.origins[i].load() == from.GID {
+				f(i, s)
 			}
 		}
 	}, nil) // a queue pair that is cut is found by Poll

@@ -26,7 +26,7 @@ type sender struct {
 
 // send sends one packet with flags. Preconditions: it is at most the MTU.
 func (o *sender) send(wr *device.SendWR, flags word) outcome {
-	if !o.registered() || o.isHeldBack() {
+	if !o.registered() || o.isRefused(heldBack|shutOut) {
 		return o.run(o.begin(wr, flags))
 	}
 	w := word(o.next.Load())
@@ -59,13 +59,13 @@ func (o *sender) run(op sendOp) outcome {
 // registered reports whether our entry in the sender table is still ours.
 func (o *sender) registered() bool { return ident(o.entry.who.Load()) == o.self }
 
-// isHeldBack reports whether the receiver holds us back. The flags lie in the same cache line as who.
-func (o *sender) isHeldBack() bool { return o.entry.flags.Load()&heldBack != 0 }
+// isRefused reports whether the receiver has set one of the flags. They lie in the same cache line as who.
+func (o *sender) isRefused(flags uint32) bool { return o.entry.flags.Load()&flags != 0 }
 
 // mustWait reports whether the receiver holds us back from a message on that is not later than
 // the one that the packet begins.
 func (o *sender) mustWait(wr *device.SendWR) bool {
-	return o.isHeldBack() && int32(wr.MsgID-o.heldFrom[o.me].Load()) >= 0 && !wr.HasImm
+	return o.isRefused(heldBack) && int32(wr.MsgID-o.heldFrom[o.me].Load()) >= 0 && !wr.HasImm
 }
 
 // open reports whether w, which a post of its lap says, may be claimed: it names a slot.
@@ -163,7 +163,7 @@ type step uint8
 
 const (
 	stepSelf    step = iota // is our entry in the sender table still ours?
-	stepHeld                // are we held back?
+	stepHeld                // are we held back, or shut out?
 	stepLook                // is there a post at pos?
 	stepClaim               // CAS posted -> claimed
 	stepPosted              // is there anything posted at or after pos?
@@ -184,6 +184,7 @@ const (
 	sent     outcome = iota
 	sentWake         // sent, and the sender must ring the doorbell
 	notReady         // nothing is posted
+	refused          // the receiver has shut us out
 	gone             // the receiver has closed its segment or died
 	evicted          // our entry in the sender table is no longer ours
 )
@@ -214,16 +215,17 @@ func (o *sender) begin(wr *device.SendWR, flags word) sendOp {
 func (o *sender) step(op *sendOp) {
 	switch op.at {
 	case stepSelf:
-		op.at = stepLook
+		op.at = stepHeld
 		if !o.registered() {
 			op.result, op.at = evicted, stepOver
-		} else if op.wr.Begins {
-			op.at = stepHeld
 		}
 
 	case stepHeld:
 		op.at = stepLook
-		if o.mustWait(op.wr) {
+		switch {
+		case o.isRefused(shutOut):
+			op.result, op.at = refused, stepOver
+		case op.wr.Begins && o.mustWait(op.wr):
 			op.at = stepDry
 		}
 

@@ -90,12 +90,13 @@ func (b *inbox) arrival(op device.Op, from *address) *device.Completion {
 	return c
 }
 
-// refused reports that a request of from for a region was refused, unless many such
-// reports wait already.
-func (b *inbox) refused(from *address, key uint64) {
+// refused reports that a request of from for a region, whose key is or was known here, was refused,
+// unless many such reports wait already.
+func (b *inbox) refused(from *address, key uint64, known bool) {
 	if b.loose < b.limit {
 		b.loose++
-		b.arrival(device.OpRefused, from).ID = key
+		c := b.arrival(device.OpRefused, from)
+		c.ID, c.Status = key, device.RefusalOf(known)
 	}
 }
 

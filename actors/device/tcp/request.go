@@ -207,9 +207,14 @@ func (l *lane) onSend(f *frame, b []byte) {
 		l.status(f, device.StatusBadDestQPN)
 		return
 	}
-	if f.begins && l.s.r.heldBack && int32(f.data-l.s.r.heldFrom) >= 0 {
-		l.status(f, device.StatusRNR)
-		return
+	if r := l.s.r; r.hold != notHeld {
+		if r.hold == shutOut {
+			l.status(f, device.StatusUnknownPeer)
+			return
+		} else if f.begins && int32(f.data-r.heldFrom) >= 0 {
+			l.status(f, device.StatusRNR)
+			return
+		}
 	}
 	slot, ok := l.takeSlot()
 	if !ok {
@@ -232,10 +237,14 @@ func (l *lane) admit(f *frame, a device.Access) device.Status {
 		l.wrongKey(uint64(f.qkey))
 		return device.StatusBadDestQPN
 	}
+	if l.s.r.hold == shutOut {
+		return device.StatusUnknownPeer
+	}
 	r, _ := l.p.dev.regions.Hold(f.rkey, f.addr, f.length, a)
 	if r == nil {
-		l.p.inbox.refused(&l.s.r.at, f.rkey)
-		if !l.p.dev.regions.Knows(f.rkey) {
+		known := l.p.dev.regions.Knows(f.rkey)
+		l.p.inbox.refused(&l.s.r.at, f.rkey, known)
+		if !known {
 			l.wrongKey(f.rkey)
 		}
 		return device.StatusBadAddress
@@ -282,7 +291,7 @@ func (l *lane) onSunk() {
 	st := k.frame.status
 	if st == device.StatusOK && !k.ok {
 		st = device.StatusBadAddress
-		l.p.inbox.refused(&l.s.r.at, k.frame.rkey)
+		l.p.inbox.refused(&l.s.r.at, k.frame.rkey, true) // it was known when the write began
 	}
 	switch {
 	case slot >= 0 && st == device.StatusOK:

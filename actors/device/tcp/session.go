@@ -35,7 +35,7 @@ type remote struct {
 	wrongKey    uint64 // the latest
 
 	slots    uint32 // receives that packets of its take
-	heldBack bool   // its messages from heldFrom on are refused
+	hold     hold
 	heldFrom uint32
 
 	idle      uint8 // ticks without a session
@@ -406,7 +406,28 @@ type holder struct{ of *port }
 
 // HoldBack implements nic.Holder.
 func (h holder) HoldBack(from nic.Source, on bool, msgID uint32) {
-	if r := h.of.remotes[address{from.GID, from.QPN}]; r != nil {
-		r.heldBack, r.heldFrom = on, msgID
+	r := h.of.remotes[address{from.GID, from.QPN}]
+	switch {
+	case r == nil || r.hold == shutOut:
+	case on:
+		r.hold, r.heldFrom = heldBack, msgID
+	default:
+		r.hold = notHeld
 	}
 }
+
+// Shut implements nic.Holder.
+func (h holder) Shut(from nic.Source) {
+	if r := h.of.remotes[address{from.GID, from.QPN}]; r != nil {
+		r.hold = shutOut
+	}
+}
+
+// hold is how a remote queue pair is refused.
+type hold uint8
+
+const (
+	notHeld  hold = iota
+	heldBack      // its messages from remote.heldFrom on
+	shutOut       // everything, as long as it is that queue pair
+)

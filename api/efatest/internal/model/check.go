@@ -122,25 +122,39 @@ func (c *check) order(msgs []*Msg) {
 // missing checks that what must arrive did, unless a receive that got nothing can
 // have thrown it away. It returns how many messages did not arrive, sure or not.
 func (c *check) missing(msgs []*Msg, recvs []*Recv) (n int) {
-	used := make(map[*Recv]bool)
+	var empty []*Recv
+	for _, r := range recvs {
+		if r.Got == nil && r.Canceled != 0 && !r.Many {
+			empty = append(empty, r)
+		}
+	}
+	thrown := make(map[*Recv]*Msg)
 	for _, m := range msgs {
 		if c.taken[m] != nil {
 			continue
 		}
 		n++
-		if !m.Sure {
-			continue
-		}
-		i := slices.IndexFunc(recvs, func(r *Recv) bool {
-			return r.Got == nil && r.Canceled != 0 && !r.Many && !used[r] && r.Accepts(m)
-		})
-		if i < 0 {
+		if m.Sure && !throws(thrown, empty, m, make(map[*Recv]bool)) {
 			c.report("%v was lost", m)
-			continue
 		}
-		used[recvs[i]] = true
 	}
 	return n
+}
+
+// throws reports whether one of the receives can have thrown m away, each of them at most one message:
+// one that has another can do so if that may have gone to yet another.
+func throws(thrown map[*Recv]*Msg, empty []*Recv, m *Msg, asked map[*Recv]bool) bool {
+	for _, r := range empty {
+		if asked[r] || !r.Accepts(m) {
+			continue
+		}
+		asked[r] = true
+		if other := thrown[r]; other == nil || throws(thrown, empty, other, asked) {
+			thrown[r] = m
+			return true
+		}
+	}
+	return false
 }
 
 // passedOver: a receive that got nothing may not have been there all the time

@@ -44,6 +44,8 @@ func TestCheck(t *testing.T) {
 		{"wrong tag", []*model.Msg{a}, []*model.Recv{recv(1, 8, 0, a)}, "does not take"},
 		{"lost", []*model.Msg{a}, nil, "lost"},
 		{"thrown away", []*model.Msg{a}, []*model.Recv{canceled(recv(1, 7, 0, nil), 50)}, ""},
+		{"each thrown away by another", []*model.Msg{a, b}, []*model.Recv{canceled(recv(1, 0, all, nil), 50), canceled(recv(2, 7, 0, nil), 50)}, ""},
+		{"one thrown away, one lost", []*model.Msg{a, other}, []*model.Recv{canceled(recv(1, 0, all, nil), 50)}, "lost"},
 		{"passed over", []*model.Msg{a}, []*model.Recv{canceled(recv(1, 7, 0, nil), 500), recv(2, 7, 0, a)}, "passed over"},
 		{"canceled before", []*model.Msg{a}, []*model.Recv{canceled(recv(1, 7, 0, nil), 50), recv(2, 7, 0, a)}, ""},
 		{"nobody sent it", []*model.Msg{a}, []*model.Recv{recv(1, 0, all, a), recv(2, 0, all, b)}, "not sent"},
