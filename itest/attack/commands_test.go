@@ -2,11 +2,15 @@ package main
 
 import (
 	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestCommands are the short forms of the commands that need nothing but this kernel. A call is given
@@ -17,7 +21,7 @@ func TestCommands(t *testing.T) {
 		command, devices, only string
 		d                      time.Duration
 	}{
-		{"restarts", "tcp", "", time.Second},
+		{"restarts", "shm,tcp,auto", "", time.Second},
 		{"slow", "shm,tcp,auto", "half accepted,one byte a second,accepts and reads nothing,backlog,offers,no welcome,takes no messages", time.Second},
 	} {
 		for device := range strings.SplitSeq(c.devices, ",") {
@@ -25,6 +29,39 @@ func TestCommands(t *testing.T) {
 				good(t, plan{command: c.command, device: device, d: c.d, seed: 7, only: c.only, bounds: loose})
 			})
 		}
+	}
+}
+
+// TestResets: connections between honest peers are reset, in the middle of what they carry. Nothing is
+// lost, and in the end each reaches each other one.
+func TestResets(t *testing.T) {
+	needsNetwork(t)
+	loose := bounds{Steady: 15 * time.Second, PeerTimeout: 20 * time.Second}
+	t.Run("endpoints", func(t *testing.T) {
+		r := good(t, plan{command: "resets", device: "tcp", d: 4 * time.Second, seed: 7, bounds: loose})
+		require.NotZero(t, r.Kinds["reset"])
+	})
+	t.Run("processes", func(t *testing.T) {
+		r := good(t, plan{device: tcpResets, d: 2 * time.Second, seed: 7, bounds: loose, flat: true})
+		require.NotZero(t, r.Kinds["reset"])
+		require.NotZero(t, r.Kills+r.Pauses)
+		require.NotZero(t, r.Messages)
+	})
+}
+
+// needsNetwork is for tests that have a network namespace of their own.
+func needsNetwork(t *testing.T) {
+	testenv.NeedAll(t, "a network namespace, and root")
+	if os.Geteuid() != 0 {
+		testenv.Missing(t, "root alone may read and reset connections")
+	}
+	for _, program := range []string{"unshare", "ip"} {
+		if _, err := exec.LookPath(program); err != nil {
+			testenv.Missing(t, "no %s: %v", program, err)
+		}
+	}
+	if out, err := exec.Command("unshare", "--net", "true").CombinedOutput(); err != nil {
+		testenv.Missing(t, "no network namespaces: %v: %s", err, out)
 	}
 }
 

@@ -27,13 +27,9 @@ var floodKinds = []string{"open", "ping", "reset", "hello", "slow names", "codec
 
 const (
 	floodRole = "flood"
-	// floodPeer and floodTotal are the memory that the service gives one peer and all of them,
-	// in each of its two endpoints, for what nobody has asked for.
-	floodPeer  = 64 << 20
-	floodTotal = 128 << 20
-	// floodMemory is what the process may grow by: those of its endpoints, twice for what the
-	// collector has not found yet.
-	floodMemory = 2*2*floodTotal + 64<<20
+	// floodMemory is what the process may grow by: what efanet gives one peer, which is more than
+	// remote does, and a quarter for what the collector has not found yet.
+	floodMemory = 5 << 28
 )
 
 // floods has one foe after the other that floods a service, with each kind. Others dial and ask
@@ -65,9 +61,7 @@ func (t *trial) floods() error {
 
 // flood is one kind, for a time. It reports whether others got through.
 func (t *trial) flood(kind string, each time.Duration) (good bool, err error) {
-	s := t.setup()
-	s.Endpoint.Protocol.PeerMemory, s.Endpoint.Protocol.TotalMemory = floodPeer, floodTotal
-	v, err := openService(context.Background(), s, "")
+	v, err := openService(context.Background(), t.setup(), "")
 	if err != nil {
 		return false, err
 	}
