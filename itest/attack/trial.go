@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -125,7 +126,16 @@ func (t *trial) limited(what string, most time.Duration, well bool, f func(conte
 		t.hung = true
 		t.mu.Unlock()
 		t.w.wrong("%s: %v after %v", what, errHangs, 3*most+2*neverBack)
+		t.stacks()
 		return errHangs
+	}
+}
+
+// stacks writes where this process is, if the environment names a file for that.
+func (t *trial) stacks() {
+	if file := os.Getenv(stacksVar); file != "" {
+		b := make([]byte, 4<<20)
+		_ = os.WriteFile(fmt.Sprintf("%s.%s-%s", file, t.Is, t.Device), b[:runtime.Stack(b, true)], 0o600)
 	}
 }
 
