@@ -56,6 +56,7 @@ const (
 	extraInfoShort
 	handshakeShort
 	segLength
+	peerErrorLength
 	numProblems
 )
 
@@ -63,23 +64,24 @@ var problems = [numProblems]struct {
 	field string
 	cause error
 }{
-	baseShort:      {"base", ErrShort},
-	badVersion:     {"version", ErrVersion},
-	badType:        {"type", ErrType},
-	noLayout:       {"type", ErrNotSupported},
-	headerShort:    {"header", ErrShort},
-	connIDShort:    {"connid", ErrShort},
-	rawAddrShort:   {"raw_addr", ErrShort},
-	rawAddrSize:    {"raw_addr size", ErrLength},
-	cqDataShort:    {"cq_data", ErrShort},
-	rmaIOVCount:    {"rma_iov_count", ErrCount},
-	rmaIOVShort:    {"rma_iov", ErrShort},
-	readIOVCount:   {"read_iov_count", ErrCount},
-	readIOVShort:   {"read_iov", ErrShort},
-	extraInfoCount: {"nextra_p3", ErrLength},
-	extraInfoShort: {"extra_info", ErrShort},
-	handshakeShort: {"optional field", ErrShort},
-	segLength:      {"seg_length", ErrLength},
+	baseShort:       {"base", ErrShort},
+	badVersion:      {"version", ErrVersion},
+	badType:         {"type", ErrType},
+	noLayout:        {"type", ErrNotSupported},
+	headerShort:     {"header", ErrShort},
+	connIDShort:     {"connid", ErrShort},
+	rawAddrShort:    {"raw_addr", ErrShort},
+	rawAddrSize:     {"raw_addr size", ErrLength},
+	cqDataShort:     {"cq_data", ErrShort},
+	rmaIOVCount:     {"rma_iov_count", ErrCount},
+	rmaIOVShort:     {"rma_iov", ErrShort},
+	readIOVCount:    {"read_iov_count", ErrCount},
+	readIOVShort:    {"read_iov", ErrShort},
+	extraInfoCount:  {"nextra_p3", ErrLength},
+	extraInfoShort:  {"extra_info", ErrShort},
+	handshakeShort:  {"optional field", ErrShort},
+	segLength:       {"seg_length", ErrLength},
+	peerErrorLength: {"length", ErrLength},
 }
 
 // parseErrors holds every ParseError there can be, 9 KiB in all.

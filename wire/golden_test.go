@@ -67,6 +67,37 @@ func TestGolden(t *testing.T) {
 	t.Logf("%d packets: %d header bytes compared, %d bytes of padding not compared", total, compared, masked)
 }
 
+// TestGoldenPeerErrors: each captured PEER_ERROR, of 20, 24 and 28 bytes, names its sender and is
+// encoded to the same bytes.
+func TestGoldenPeerErrors(t *testing.T) {
+	scenarios, err := golden.LoadAll()
+	require.NoError(t, err)
+	seen := map[int]int{}
+	for i := range scenarios {
+		s := &scenarios[i]
+		s.Each(func(p *golden.Packet, _ string, b []byte) {
+			if Type(b[0]) != TypePeerError {
+				return
+			}
+			seen[len(b)]++
+			v, err := Open(b)
+			require.NoError(t, err)
+			connid, ok := v.ConnID()
+			require.True(t, ok, "%s %s", s.Libfabric, s.Name)
+			require.Equal(t, s.ConnID[p.From], connid, "%s %s", s.Libfabric, s.Name)
+			var e PeerError
+			_, err = e.Read(&v)
+			require.NoError(t, err)
+			require.Equal(t, b, e.Append(nil))
+			require.True(t, e.Form == PeerErrorForm20 || e.Emitter == EmitterTX && e.OpID == NoOpID || e.Emitter == EmitterRX && e.OpID != NoOpID)
+		})
+	}
+	require.Len(t, seen, 3, "%v", seen)
+	for n := range seen {
+		require.Contains(t, []int{20, 24, 28}, n)
+	}
+}
+
 // scenarioT puts the packet's name in front of failures.
 type scenarioT struct {
 	t    testing.TB

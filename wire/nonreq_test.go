@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -141,20 +142,96 @@ var nonREQCases = []codecCase{
 		wire: `0b 04 00 00 02 00 00 00 05 00 00 00 00 00 00 00`,
 	},
 	{
-		name: "connid",
-		pkt:  &PeerError{OpID: 11, RefKind: RefMsgIDSkip, ProvErrno: 7, HasConnID: true, ConnID: 0x10203040},
+		name: "connid_20", // libfabric main of August 2026
+		pkt:  &PeerError{Form: PeerErrorForm20, OpID: 11, RefKind: RefMsgIDSkip, ProvErrno: 7, HasConnID: true, ConnID: 0x10203040},
 		wire: `
 		0c 04 00 80 # type=PEER_ERROR flags=CONNID_HDR
 		0b 00 00 00 # op_id
 		02 00 00 00 # ref_kind
 		07 00 00 00 # prov_errno
-		40 30 20 10 # multiuse=connid`,
+		40 30 20 10 # connid`,
 	},
 	{
-		name: "no_connid",
-		pkt:  &PeerError{OpID: 11, RefKind: RefOpe, ProvErrno: 4127},
+		name: "no_connid_20",
+		pkt:  &PeerError{Form: PeerErrorForm20, OpID: 11, RefKind: RefOpe, ProvErrno: 4127},
 		wire: `0c 04 00 00 0b 00 00 00 00 00 00 00 1f 10 00 00 00 00 00 00`,
 	},
+	{
+		name: "receiver_24", // scenario abort/ids-longread of libfabric-like27-abort
+		pkt:  &PeerError{MsgID: 6, OpID: 3, Emitter: EmitterRX, ProvErrno: 7, HasConnID: true, ConnID: 0x67133c60},
+		wire: `
+		0c 04 00 80 # type=PEER_ERROR flags=CONNID_HDR
+		06 00 00 00 # msg_id
+		03 00 00 00 # op_id
+		02 00 00 00 # emitter=rxe
+		07 00 00 00 # prov_errno
+		60 3c 13 67 # connid`,
+	},
+	{
+		name: "sender_24", // abort/longcts
+		pkt:  &PeerError{MsgID: 1, OpID: NoOpID, Emitter: EmitterTX, ProvErrno: 0x1004, HasConnID: true, ConnID: 0x07ff768e},
+		wire: `0c 04 00 80 01 00 00 00 ff ff ff ff 01 00 00 00 04 10 00 00 8e 76 ff 07`,
+	},
+	{
+		name: "no_connid_24",
+		pkt:  &PeerError{MsgID: 1, OpID: 2, Emitter: EmitterRX, ProvErrno: 7},
+		wire: `0c 04 00 00 01 00 00 00 02 00 00 00 02 00 00 00 07 00 00 00 00 00 00 00`,
+	},
+	{
+		name: "sender_28", // abort/unseen-longread-tag of libfabric-main28-abort
+		pkt: &PeerError{
+			Form: PeerErrorForm28, MsgID: 5, OpID: NoOpID, Emitter: EmitterTX, ProvErrno: 0x101f, HasConnID: true, ConnID: 0x73310817,
+		},
+		wire: `
+		0c 04 00 80 # type=PEER_ERROR flags=CONNID_HDR
+		05 00 00 00 # msg_id
+		00 00 00 00 # op_id
+		00 00 00 00 # op_id_valid
+		01 00 00 00 # emitter_ope_type=txe
+		1f 10 00 00 # prov_errno
+		17 08 31 73 # connid`,
+	},
+	{
+		name: "receiver_28",
+		pkt: &PeerError{
+			Form: PeerErrorForm28, MsgID: 6, OpID: 3, Emitter: EmitterRX, ProvErrno: 7, HasConnID: true, ConnID: 0x67133c60,
+		},
+		wire: `0c 04 00 80 06 00 00 00 03 00 00 00 01 00 00 00 02 00 00 00 07 00 00 00 60 3c 13 67`,
+	},
+	{
+		name: "no_connid_28",
+		pkt:  &PeerError{Form: PeerErrorForm28, MsgID: 6, OpID: 3, Emitter: EmitterRX, ProvErrno: 7},
+		wire: `0c 04 00 00 06 00 00 00 03 00 00 00 01 00 00 00 02 00 00 00 07 00 00 00 00 00 00 00`,
+	},
+}
+
+// TestPeerErrorForms: the length alone says which form a PEER_ERROR has, and with it where
+// the connid is. One of another length has none of the three, so its fields are not looked at.
+func TestPeerErrorForms(t *testing.T) {
+	b := bytes.Repeat([]byte{0x11}, 40)
+	copy(b, []byte{12, 4, 0, 0x80})
+	for size := HeaderLen; size <= len(b); size++ {
+		for i := size - 4; i < size && size >= PeerErrorLen20; i++ {
+			b[i] = byte(size) // the last field
+		}
+		v, err := Open(b[:size:size])
+		require.NoError(t, err)
+		connid, has := v.ConnID()
+		_, err = new(PeerError).Read(&v)
+		switch size {
+		case 20, 24, 28:
+			require.NoError(t, err)
+			require.True(t, has)
+			require.Equal(t, uint32(size)*0x01010101, connid, "%d bytes", size)
+		default:
+			require.False(t, has, "%d bytes", size)
+			if size < PeerErrorLen28 {
+				require.ErrorIs(t, err, ErrShort)
+			} else {
+				require.ErrorIs(t, err, ErrLength)
+			}
+		}
+	}
 }
 
 func TestEORShort(t *testing.T) {

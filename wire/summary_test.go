@@ -79,7 +79,13 @@ func TestSummary(t *testing.T) {
 		{&ATOMRSP{RecvID: 1, SegLength: 3}, "abc", "ATOMRSP recv_id=1 seg_length=3 len=3"},
 		{&Receipt{TxID: 1, MsgID: 2}, "", "RECEIPT tx_id=1 msg_id=2"},
 		{&ReadNACK{SendID: 1, RecvID: 2}, "", "READ_NACK send_id=1 recv_id=2"},
-		{&PeerError{OpID: 1, RefKind: RefMsgID, ProvErrno: 7}, "", "PEER_ERROR op_id=1 ref_kind=msg_id prov_errno=7"},
+		{&PeerError{Form: PeerErrorForm20, OpID: 1, RefKind: RefMsgID, ProvErrno: 7}, "", "PEER_ERROR op_id=1 ref_kind=msg_id prov_errno=7"},
+		{&PeerError{MsgID: 3, OpID: 1, Emitter: EmitterRX, ProvErrno: 7}, "", "PEER_ERROR msg_id=3 op_id=1 emitter=rxe prov_errno=7"},
+		{&PeerError{MsgID: 3, OpID: NoOpID, Emitter: EmitterTX, ProvErrno: 7}, "", "PEER_ERROR msg_id=3 emitter=txe prov_errno=7"},
+		{
+			&PeerError{Form: PeerErrorForm28, MsgID: 3, OpID: NoOpID, Emitter: 9, ProvErrno: 7}, "",
+			"PEER_ERROR msg_id=3 op_id=0 op_id_valid=0 emitter=9 prov_errno=7",
+		},
 		{
 			&Handshake{
 				Features: Features{0x15a}, HasConnID: true, ConnID: 1, HasHostID: true, HostID: 2,
@@ -104,7 +110,7 @@ func TestSummaryOfBadPackets(t *testing.T) {
 	for _, c := range codecCases {
 		b := c.bytes(t)
 		for i := range b[:c.shortest(b)] {
-			require.True(t, strings.HasPrefix(Summary(b[:i]), "BAD wire: "))
+			require.True(t, strings.HasPrefix(Summary(b[:i]), "BAD wire: ") || c.whole() && peerErrorFits(i))
 		}
 	}
 }

@@ -162,8 +162,8 @@ type typeInfo struct {
 	// iovCountAt is the offset of rma_iov_count, 0 if the type has none.
 	iovCountAt uint8
 
-	// connIDAt is the offset of connid in non-REQ packets. HANDSHAKE, where
-	// it moves, has 0; in REQ packets it is an optional header.
+	// connIDAt is the offset of connid in non-REQ packets. HANDSHAKE and PEER_ERROR, where
+	// it moves, have 0; in REQ packets it is an optional header.
 	connIDAt uint8
 
 	_ [2]uint8
@@ -179,7 +179,7 @@ var infos = [256]typeInfo{
 	TypeHandshake: {family: famHandshake, headerLen: HandshakeLen},
 	TypeReceipt:   {family: famReceipt, headerLen: ReceiptLen, connIDAt: 12},
 	TypeReadNACK:  {family: famReadNACK, headerLen: ReadNACKLen, connIDAt: 12},
-	TypePeerError: {family: famPeerError, headerLen: PeerErrorLen, connIDAt: 16},
+	TypePeerError: {family: famPeerError, headerLen: PeerErrorLen20}, // the connid's place follows from the length
 
 	TypeEagerMsgRTM:   {family: famEagerRTM, traits: rtm | traitData, headerLen: EagerMsgRTMLen},
 	TypeEagerTagRTM:   {family: famEagerRTM, traits: rtm | traitData | traitTagged, headerLen: EagerTagRTMLen},

@@ -83,8 +83,24 @@ func (v *View) openMore(info typeInfo) {
 		if v.end, v.fault = extraInfo(v.b); v.fault == fine && v.Flags&FlagConnID != 0 {
 			v.connID, v.hasConnID = uint32At(v.b, v.end)
 		}
+	case v.Type == TypePeerError:
+		v.openPeerError()
 	case v.Flags&FlagConnID != 0:
 		v.connID, v.hasConnID = uint32At(v.b, int(info.connIDAt))
+	}
+}
+
+// openPeerError finds which form a PEER_ERROR has, by its length, before it looks at the
+// connid: where that lies in one form, another has prov_errno or the emitter.
+func (v *View) openPeerError() {
+	v.end = len(v.b)
+	switch {
+	case v.end > PeerErrorLen28:
+		v.fault = peerErrorLength
+	case !peerErrorFits(v.end):
+		v.fault = headerShort
+	case v.Flags&FlagConnID != 0:
+		v.connID, v.hasConnID = uint32At(v.b, v.end-peerErrorConnID)
 	}
 }
 

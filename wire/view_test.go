@@ -203,7 +203,7 @@ func TestConnID(t *testing.T) {
 		}
 		// A truncated packet gives the same connid or none.
 		for i := range b {
-			if got, ok := connIDOf(b[:i:i]); ok {
+			if got, ok := connIDOf(b[:i:i]); ok && !c.whole() {
 				require.Equal(t, want, got, "%d bytes", i)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 // kinds has a packet of every type; the other fields are filled in at random.
 var kinds = []wire.Packet{
 	&wire.CTS{}, &wire.CTSData{}, &wire.READRSP{}, &wire.EOR{}, &wire.ATOMRSP{}, &wire.Handshake{},
-	&wire.Receipt{}, &wire.ReadNACK{}, &wire.PeerError{},
+	&wire.Receipt{}, &wire.ReadNACK{}, &wire.PeerError{}, &wire.PeerError{Form: wire.PeerErrorForm20}, &wire.PeerError{Form: wire.PeerErrorForm28},
 	&wire.EagerRTM{}, &wire.EagerRTM{Tagged: true}, &wire.EagerRTM{DC: true}, &wire.EagerRTM{DC: true, Tagged: true},
 	&wire.MediumRTM{}, &wire.MediumRTM{Tagged: true}, &wire.MediumRTM{DC: true}, &wire.MediumRTM{DC: true, Tagged: true},
 	&wire.LongCTSRTM{}, &wire.LongCTSRTM{Tagged: true}, &wire.LongCTSRTM{DC: true}, &wire.LongCTSRTM{DC: true, Tagged: true},
@@ -29,7 +29,7 @@ var kinds = []wire.Packet{
 }
 
 // chooses are the fields by which a struct says of which type it is.
-var chooses = []string{"Tagged", "DC", "LongCTS", "Kind"}
+var chooses = []string{"Tagged", "DC", "LongCTS", "Kind", "Form"}
 
 // fill makes a packet of the same type with all other fields at random.
 func fill(t *testing.T, rng *rand.Rand, kind wire.Packet) wire.Packet {

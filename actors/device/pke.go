@@ -234,13 +234,34 @@ func (q *Queue) post(p *Pke) (over bool, err error) {
 	return wr.Over, nil
 }
 
-// unposted deals with a packet that the driver did not take.
+// unposted deals with a packet that the driver did not take. If this side is short of something for
+// the moment, the first packet of an operation is an error, by which that ends: nothing of it has left. All
+// others are of what has begun, so they are sent again later, and RDMA ends with a status.
 func (q *Queue) unposted(p *Pke, err error) error {
-	if errors.Is(err, ErrQueueFull) {
+	switch {
+	case errors.Is(err, ErrQueueFull):
 		q.stall(p)
 		return nil
+	case p.Kind() == WRSend && wire.Type(p.Type()).IsREQ() && !p.Resent || !q.PutOff(p, err):
+		return fmt.Errorf("post send: %w", err)
+	default:
+		return nil
 	}
-	return fmt.Errorf("post send: %w", err)
+}
+
+// PutOff takes a packet which the driver did not take by an error that wraps ErrUnsent, and has its
+// peer send it again after back-off, as if the receiver had not been ready; of RDMA the peer hears that it
+// failed. False: it is another error, or the packet has no peer.
+func (q *Queue) PutOff(p *Pke, err error) bool {
+	if p.Peer.IsZero() || !errors.Is(err, ErrUnsent) {
+		return false
+	}
+	if p.problem.Status = StatusRNR; p.Kind() != WRSend {
+		p.problem.Status = StatusQPInternal
+	}
+	q.Counters.SendProblem++
+	q.sh.Tell(p.Peer, &p.problem)
+	return true
 }
 
 // Free gives an entry back. The packet must not be with the device.

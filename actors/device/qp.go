@@ -1,5 +1,7 @@
 package device
 
+import "time"
+
 // QPType is the transport of a queue pair.
 type QPType uint8
 
@@ -10,6 +12,10 @@ type QPConfig struct {
 	QPNs             []uint16 // of several devices: the number on each, instead of QPN
 	QKey             uint32   // also the connid of the endpoint (§1.4); bit 31 is the kernel's on EFA
 	RNRRetry         uint8    // device resends before it reports RNR; 7: for ever
+
+	// Silence is for how long the other side of a request may be silent before a device that
+	// keeps connections ends it; 0: as the device has it.
+	Silence time.Duration
 
 	// Type is the transport; UD takes Info.Datagram.
 	Type QPType
@@ -59,8 +65,8 @@ type QP interface {
 	DestroyAH(ah AH) error
 
 	// PostSend queues one packet or RDMA request. ErrQueueFull, ErrTooLong,
-	// ErrBadAH, ErrNotSupported (a kind of request, or more pieces, than Info has)
-	// and ErrClosed change nothing. Buffers stay the
+	// ErrBadAH, ErrNotSupported (a kind of request, or more pieces, than Info has),
+	// ErrUnsent and ErrClosed change nothing. Buffers stay the
 	// device's until the completion, except that those of a WRSend are free at
 	// once if Info.CopiesAtPost. A request that sets wr.Prompt has no completion
 	// if wr.Over is true afterwards: then it has succeeded already.
@@ -112,7 +118,8 @@ type QP interface {
 	Shut(ah AH, qpn uint16) error
 
 	// Why is the reason, if the device knows it, for which sends by an address handle end with
-	// StatusUnknownPeer or StatusMismatch: an error of TLS for example. Else it is nil.
+	// StatusUnknownPeer, StatusMismatch or StatusQPInternal: an error of TLS for example. Else it
+	// is nil.
 	Why(ah AH) error
 
 	// Doorbell makes what was posted since the last one go out.

@@ -40,6 +40,8 @@ var errDevice = errors.New("refused by the device: key, range or right")
 // peer has answered to an operation that has ended, of which it hears then.
 func (a *access) onRequest(pkt *peer.Packet) {
 	switch t := pkt.Type; {
+	case t == wire.TypePeerError && pkt.Emitter == wire.EmitterRX:
+		a.abortSend(pkt)
 	case t == wire.TypePeerError:
 		a.abortReceive(pkt)
 	case t == wire.TypeCTS:
@@ -223,7 +225,7 @@ func apply(pkt *peer.Packet, form atomics.Form, to []ope.Target, result []byte) 
 
 // over tells a peer that an operation has ended which it knows by an id of its own.
 func (a *access) over(pkt *peer.Packet, id uint32) {
-	if !a.pools.SendError(pkt.Link, wire.RefOpe, id, uint32(errno.ProvPeerAborted)) {
+	if !a.pools.SendOver(pkt.Link, id) {
 		a.env.Counters.BadID++
 	}
 	pkt.Free()
@@ -252,6 +254,28 @@ func (a *access) abortReceive(pkt *peer.Packet) {
 	a.env.Sh.Tell(found.Ref(), pkt.Deliver())
 }
 
+// abortSend takes a PEER_ERROR by which a peer gives up a message of ours, which it names by its
+// msg_id alone.
+func (a *access) abortSend(pkt *peer.Packet) {
+	l := pkt.Link
+	if l.UnknownAborts > maxUnknownAborts {
+		pkt.Free()
+		return
+	}
+	var found *ope.Txe
+	a.pools.EachTx(func(t *ope.Txe) {
+		if t.Sends(l, pkt.MsgID) {
+			found = t
+		}
+	})
+	if found == nil {
+		l.UnknownAborts++
+		pkt.Free()
+		return
+	}
+	a.env.Sh.Tell(found.Ref(), pkt.Deliver())
+}
+
 // maxUnknownAborts is the number of a peer's PEER_ERRORs for messages that are not in progress,
 // from which on those that name a msg_id are ignored: each costs a search.
 const maxUnknownAborts = 1000
@@ -272,7 +296,7 @@ func (a *access) deny(pkt *peer.Packet, err error, code errno.Provider) {
 	case t.IsRTR(), t == wire.TypeFetchRTA, t == wire.TypeCompareRTA:
 		id = pkt.RecvID
 	}
-	a.pools.SendError(l, wire.RefOpe, id, uint32(code))
+	a.pools.SendError(l, &ope.Abort{MsgID: pkt.MsgID, OpID: id, Emitter: wire.EmitterRX, Memory: true, Errno: code})
 }
 
 // namesFormer reports whether a request names a region that was closed lately, so that its

@@ -145,7 +145,7 @@ func (c *Config) openQP() (qp device.QP, err error) {
 	open := func() (err error) {
 		qp, err = c.Device.OpenQP(device.QPConfig{
 			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: qpn, QPNs: qpns, QKey: c.ConnID,
-			RNRRetry: set.Retries(), Notify: c.Shard.Wake, Type: transport,
+			RNRRetry: set.Retries(), Silence: set.PeerTimeout, Notify: c.Shard.Wake, Type: transport,
 		})
 		return err
 	}

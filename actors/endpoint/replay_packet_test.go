@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/internal/era"
 	"github.com/efactor/efactor/internal/golden"
@@ -82,6 +83,9 @@ func (r *replay) matchPacket(got *script.Sent, p golden.Packet) {
 		r.result.note("HANDSHAKE without the user receive queue pair, since ours has none")
 		h.HasUserRecvQP = false
 		h.Features.Clear(wire.FeatureUserRecvQP)
+	}
+	if h, ok := want.pkt.(*wire.PeerError); ok && h.Emitter == wire.EmitterTX {
+		h.ProvErrno = uint32(errno.ProvPeerAborted) // for people: libfabric has why it gave up
 	}
 	if r.wrongAnswer(want.pkt) {
 		r.result.note("data of ATOMRSP as it should be, not as this release has it")
@@ -235,7 +239,7 @@ func echoed(pkt wire.Packet) *uint32 {
 	case *wire.Receipt:
 		return &h.TxID
 	case *wire.PeerError:
-		if h.RefKind == wire.RefOpe {
+		if h.RefKind == wire.RefOpe && h.OpID != wire.NoOpID {
 			return &h.OpID
 		}
 	}
@@ -422,7 +426,8 @@ const madeUp = 0x7e0000000000
 // register makes a region of a buffer of the operation's, as libfabric does with
 // every buffer that RDMA may concern, unless the process could not.
 func (r *replay) register(buf []byte, op *operation) {
-	if r.env("EFASHIM_RDMA_READ", 1) == 0 || !r.registers(len(buf)) {
+	if r.env("EFASHIM_RDMA_READ", 1) == 0 || !r.registers(len(buf)) ||
+		r.env("FI_EFA_MR_CACHE_ENABLE", 1) == 0 && !op.flags["desc"] { // then libfabric registers nothing by itself
 		return
 	}
 	r.keys++
@@ -486,7 +491,7 @@ func (r *replay) share(pkt wire.Packet) {
 	if r.now.name == "" {
 		return // nobody receives it
 	}
-	if r.env("EFASHIM_FAIL_READ", 0) != 0 {
+	if r.env("EFASHIM_FAIL_READ", 0) != 0 || r.now.flags["mrclose"] {
 		return // so that reads of it fail, with the status that was captured
 	}
 	off := uint64(0)

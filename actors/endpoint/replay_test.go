@@ -59,9 +59,15 @@ func (r *replay) run() {
 			}
 			r.begin(p)
 		}
-		if p.From == r.side {
+		if r.now.repeats(p) {
+			continue
+		}
+		r.giveUp(p)
+		switch {
+		case p.From == r.side:
 			r.ours(p)
-		} else {
+		case r.now.unseen(p):
+		default:
 			r.rig.Run()
 			r.match()
 			r.arrive(p)
@@ -195,6 +201,7 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 					MinReadWrite: r.env("FI_EFA_INTER_MIN_READ_WRITE_SIZE", 0),
 					RuntSize:     r.env("FI_EFA_RUNT_SIZE", 0),
 					Homogeneous:  slices.Contains(s.Args, "-H"),
+					DetachLimit:  detachLimit(s),
 				},
 			},
 		},
@@ -252,6 +259,9 @@ type operation struct {
 	op    wire.AtomicOp
 	flags map[string]bool
 
+	aborted *wire.PeerError // by which its sender gives it up, nil: it does not
+	sent    map[string]bool // its packets so far, if some are posted again and again
+
 	late   func()     // posts its receive, if that is to be late (unexp)
 	did    *script.Op // what we submitted, nil if it is the other side's alone
 	target []byte     // the memory of ours that it concerns
@@ -273,7 +283,8 @@ func (r *replay) begin(p golden.Packet) {
 	name, rest, _ := strings.Cut(text, ":")
 	words := strings.Split(rest, ",")
 	for _, w := range words[1:] {
-		op.flags[w] = true
+		name, _, _ := strings.Cut(w, "=")
+		op.flags[name] = true
 	}
 	var err error
 	op.n, err = strconv.Atoi(words[0])
@@ -282,6 +293,15 @@ func (r *replay) begin(p golden.Packet) {
 	if op.name = name; p.Datatype != nil {
 		op.dt, op.op = wire.Datatype(*p.Datatype), wire.AtomicOp(*p.AtomicOp)
 		op.n *= op.dt.Size()
+	}
+	op.aborted = abortOf(r.s, &p, op.actor)
+	if op.flags["mrclose"] && !slices.ContainsFunc(operationAt(r.s, p.Seq), func(q golden.Packet) bool { return q.Type == "PEER_ERROR" }) {
+		r.result.note(p.Op + ": its memory was closed too late")
+		delete(op.flags, "mrclose")
+		delete(op.flags, "fail")
+	}
+	if op.flags["fill"] {
+		op.sent = map[string]bool{}
 	}
 	if op.actor != r.side {
 		r.suffer(op)
@@ -339,6 +359,10 @@ func (r *replay) act(op *operation) {
 	}
 	r.register(req.Buf, op)
 	op.cut(&req)
+	if op.flags["fill"] { // small messages take the receiver's places, so that it does not see this one
+		r.fill()
+		r.rig.Auto = false
+	}
 	r.submit(op, req)
 }
 
@@ -370,6 +394,9 @@ func (r *replay) suffer(op *operation) {
 			req.Flags, req.Tag = ope.Tagged, *p.Tag
 		}
 		r.register(req.Buf, op)
+		if op.flags["norecv"] {
+			return
+		}
 		op.late = func() { r.submit(op, req) }
 		if !op.flags["unexp"] {
 			r.post()

@@ -426,7 +426,8 @@ func num(d *datadriven.TestData, name string) int {
 //	all          the endpoint has all features that its device allows, and so do
 //	             the peers; without it both want a connid and nothing else
 //	features     what the endpoint advertises instead, knows what the peers do
-//	family       device_version of the peers' HANDSHAKE
+//	family       device_version of the peers' HANDSHAKE, which says else that they are efactor on software
+//	libfabric    of one of an unknown device: only efactor is told by PEER_ERROR of requests for memory
 //	rdmaread, rdmawrite, localkeys, unsolicited, maxrdma
 //	             what the device can do; rdma is the first two
 //	pulse        a completion is no sign of the peer's life, a beat is
@@ -554,7 +555,7 @@ func (s *scenario) features(d *datadriven.TestData, name string) (f wire.Feature
 func (s *scenario) greet(d *datadriven.TestData, x *script.Remote, f wire.Features) {
 	h := wire.Handshake{
 		Features: f, HasConnID: true, ConnID: x.Addr.ConnID(),
-		HasDeviceVersion: d.HasArg("family"), DeviceVersion: uint32(num(d, "family")),
+		HasDeviceVersion: !d.HasArg("libfabric") || d.HasArg("family"), DeviceVersion: uint32(num(d, "family")),
 	}
 	require.True(s.t, s.rig.Inject(x, h.Append(nil)))
 	s.rig.Run()

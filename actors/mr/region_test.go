@@ -147,4 +147,3 @@ func TestShare(t *testing.T) {
 	r.Done()
 	require.Equal(t, 1, idle)
 }
-

@@ -99,7 +99,7 @@ func (t *Txe) tryDetach() {
 // mayEndAtCTS reports whether the peer waits for us to go on with a write and has yet to
 // say by which id it knows it.
 func (t *Txe) mayEndAtCTS() bool {
-	return t.q.Kind == KindWrite && t.m.State == TxWait && !t.marks.hasPeer && t.link.Can(wire.FeaturePeerError) &&
+	return t.q.Kind == KindWrite && t.m.State == TxWait && !t.marks.hasPeer && t.link.TakesAbort(true) &&
 		(t.m.Flying == 0 || t.copied())
 }
 
@@ -122,14 +122,16 @@ func (t *Txe) mayCopy() bool {
 
 // mayAbort reports whether the peer understands that a message ends before its end.
 func (t *Txe) mayAbort() bool {
-	return t.link.Can(wire.FeaturePeerError) && !t.m.Proto.readBased()
+	return t.link.TakesAbort(t.memory()) && !t.m.Proto.readBased()
 }
 
 // detach gives a canceled caller its outcome and its buffer, while the operation goes on.
 func (t *Txe) detach(e CallerEvent) {
 	t.pools.env.Sh.StopTimer(&t.x.late.timer)
 	t.detachPackets()
-	t.err = t.x.canceled
+	if t.err = t.x.canceled; e == CallerCopied {
+		t.err = goesOn{t.err}
+	}
 	if x := t.x; e == CallerCopied && x.moves && t.pools.env.Q.Relend(x.path, x.key, t.q.Buf) == nil {
 		t.notify(e)
 		x.used.release() // the copy is what is lent
@@ -139,6 +141,13 @@ func (t *Txe) detach(e CallerEvent) {
 	t.notify(e)
 	t.x.releaseMemory(t.pools)
 }
+
+// goesOn is what a caller gets that left while its message goes on from a copy: the error of one
+// whose operation has ended, and ErrAlready.
+type goesOn struct{ error }
+
+// Unwrap is both.
+func (g goesOn) Unwrap() []error { return []error{g.error, errno.ErrAlready} }
 
 // copyRest copies the part of the message that is not sent yet.
 func (t *Txe) copyRest() {
@@ -300,7 +309,7 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 		r.onCancel(&Cancel{ID: r.RequestID(), Err: ErrRegionClosed})
 	case r.m.State < RxAnswer: // else all is there, and the peer is yet to be told
 		if r.m.Proto != EagerWrite { // the peer waits for no answer to that one
-			r.sendError(uint32(errno.ProvRMAAddr))
+			r.sendError(errno.ProvRMAAddr)
 		}
 		if r.step(RxFail) {
 			r.ended(ErrRegionClosed)
@@ -330,7 +339,7 @@ func (t *Txe) giveUp() {
 		}
 		return
 	}
-	if l.Can(wire.FeaturePeerError) && (l.Err != nil || !t.m.Proto.readBased()) || l.Err != nil && !l.Known() {
+	if l.MayTakeAbort(t.memory()) && (l.Err != nil || l.Known()) {
 		t.marks.abortDue = true
 		return
 	}
@@ -353,13 +362,13 @@ func (t *Txe) lostError() {
 			Err: fmt.Errorf("%w: PEER_ERROR is lost: %w", peer.ErrPeerFailed, t.err), Tell: true,
 		})
 	}
-	l.AddPending(t.responseHeader(nil))
+	l.AddPendingAbort(t.responseHeader(nil), t.x.abort.Memory)
 }
 
 // notUnderstood: the peer's HANDSHAKE says that it does not know PEER_ERROR. It would wait for
 // ever for a msg_id that it was to skip, so it is failed.
 func (t *Txe) notUnderstood() {
-	if t.x.ref == wire.RefOpe {
+	if t.x.abort.OpID != wire.NoOpID {
 		return
 	}
 	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: errGap, Tell: true, Lost: true})
@@ -379,20 +388,44 @@ func (t *Txe) lostID(err error) {
 // device says may have been seen all the same: one after which more is to come, by CTSDATA or
 // by reading, has to end there, too.
 func (t *Txe) abortPeer() {
-	switch {
-	case t.marks.hasPeer:
-		t.sendAborted(wire.RefOpe, t.peerID)
-	case t.m.Acked == 0 && !t.marks.nacked && !t.m.Proto.readBased() && !protos[t.m.Proto].cts:
-		t.sendAborted(wire.RefMsgIDSkip, t.ticket.MsgID)
-	default:
-		t.sendAborted(wire.RefMsgID, t.ticket.MsgID)
+	a := t.abort()
+	cts := protos[t.m.Proto].cts
+	if t.marks.hasPeer {
+		a.OpID = t.peerID
+	} else {
+		a.Unseen = t.m.Acked == 0 && !t.marks.nacked && !t.m.Proto.readBased() && !cts
+		if cts && t.pools.namesOps() {
+			// main of August 2026 finds no long-CTS message by its msg_id. Its first CTS says by
+			// which id it does.
+			t.link.AddOrphan(t.id)
+		}
+	}
+	t.sendAborted(&a)
+}
+
+// abort is what the peer is told of the operation's end.
+func (t *Txe) abort() Abort {
+	return Abort{
+		MsgID: t.spentID(), OpID: wire.NoOpID, Emitter: wire.EmitterTX, Memory: t.memory(), Errno: errno.ProvPeerAborted,
 	}
 }
 
+// memory reports whether the operation is no message: a request for the peer's memory, or the
+// answer to one.
+func (t *Txe) memory() bool { return t.q.Kind != KindSend }
+
+// spentID is the operation's msg_id, 0 if it has none.
+func (t *Txe) spentID() uint32 {
+	if !t.marks.spent {
+		return 0
+	}
+	return t.ticket.MsgID
+}
+
 // sendAborted reports the txe's end to the peer. If no packet can be sent, the peer is failed.
-func (t *Txe) sendAborted(ref wire.RefKind, id uint32) {
+func (t *Txe) sendAborted(a *Abort) {
 	switch l := t.link; {
-	case t.pools.SendError(l, ref, id, uint32(errno.ProvPeerAborted)):
+	case t.pools.SendError(l, a):
 		t.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
 	case t.pools.Closing || l.Buried():
 	case t.marks.spent:

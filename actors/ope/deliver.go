@@ -135,7 +135,7 @@ func (r *Rxe) Write(pkt *peer.Packet, to []Target) {
 func (r *Rxe) dropWrite(pkt *peer.Packet) {
 	r.head = nil
 	if r.m.Proto != EagerWrite {
-		r.sendError(uint32(errno.ProvRMAAddr))
+		r.sendError(errno.ProvRMAAddr)
 	}
 	pkt.Free()
 	r.first.HasData = false
@@ -156,6 +156,8 @@ func (r *Rxe) onPacket(p *peer.Packet) {
 	}
 	r.progressed()
 	switch {
+	case p.Type == wire.TypePeerError && p.Emitter != 0 && p.MsgID != r.msgID():
+		r.dropBadID(p)
 	case p.Type == wire.TypePeerError:
 		r.onAborted(p)
 	case r.x == nil && (p.Nack || p.Type == wire.TypeREADRSP):
@@ -263,7 +265,11 @@ func (r *Rxe) dropBadID(p *peer.Packet) {
 
 // onAborted: the peer gave the operation up.
 func (r *Rxe) onAborted(p *peer.Packet) {
-	err := remoteError(p.Errno)
+	code := p.Errno
+	if r.IsMessage() {
+		code = uint32(errno.ProvPeerAborted) // whatever was the matter with its sender
+	}
+	err := remoteError(code)
 	if p.Malformed {
 		err = peer.ErrMalformed
 	}
@@ -459,17 +465,31 @@ func (r *Rxe) lostPacket(t wire.Type, err error) {
 		r.link.AddPending(r.packet(nil, pendingAnswer, 0))
 		r.pending &^= pendingAnswer
 	} else if r.link.Err == nil && r.awaited() {
-		h := wire.PeerError{
-			HasConnID: true, ConnID: r.pools.env.ConnID, OpID: r.first.SendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),
-		}
-		r.link.AddPending(h.Append(nil))
+		a := r.abort(errno.ProvPeerAborted)
+		h := r.pools.peerError(&a)
+		r.link.AddPendingAbort(h.Append(nil), a.Memory)
 	}
 	r.fail(err)
 }
 
 // sendError reports the rxe's end to the peer.
-func (r *Rxe) sendError(prov uint32) {
-	if r.pools.SendError(r.link, wire.RefOpe, r.first.SendID, prov) {
+func (r *Rxe) sendError(code errno.Provider) {
+	a := r.abort(code)
+	if r.pools.SendError(r.link, &a) {
 		r.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
 	}
+}
+
+// abort is what the peer is told of the operation's end: by the id that its message or request
+// has, or its answer to ours.
+func (r *Rxe) abort(code errno.Provider) Abort {
+	return Abort{MsgID: r.msgID(), OpID: r.first.SendID, Emitter: wire.EmitterRX, Memory: !r.IsMessage(), Errno: code}
+}
+
+// msgID is its message's, 0 if it is none.
+func (r *Rxe) msgID() uint32 {
+	if !r.IsMessage() {
+		return 0
+	}
+	return r.first.MsgID
 }

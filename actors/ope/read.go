@@ -139,6 +139,7 @@ func (d *rxExt) onGrant(p *device.Pke) {
 	p.Span = r.span
 	if err := q.Post(p); err != nil {
 		q.Free(p)
+		r.link.Unposted(&d.ticket)
 		r.fail(fmt.Errorf("%s: %w", s.Proto, err))
 		return
 	}
@@ -557,7 +558,7 @@ func (d *rxExt) onBroken() {
 		r.m.ForgoAll()
 		r.gotData()
 	case r.m.Proto != DirectRead && r.canRefuse() &&
-		!(status == device.StatusBadAddress && r.link.Can(wire.FeaturePeerError)):
+		!(status == device.StatusBadAddress && r.link.TakesAbort(r.target)):
 		d.refuse(failed)
 		r.resume()
 	default:
@@ -573,8 +574,8 @@ func (d *rxExt) endReading(err error, s device.Status) {
 		return
 	}
 	if r.m.Proto != DirectRead && r.link.Err == nil {
-		if r.link.Can(wire.FeaturePeerError) {
-			r.sendError(uint32(s))
+		if r.link.TakesAbort(r.target) {
+			r.sendError(errno.Provider(s))
 		} else {
 			r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
 				Err: fmt.Errorf("%w: it cannot be told that its memory was not read: %w", peer.ErrPeerFailed, err), Tell: true,

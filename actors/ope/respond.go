@@ -73,7 +73,7 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 	for _, f := range from {
 		if !t.x.used.use(f.Region) {
 			t.abandonResponse()
-			p.SendError(pkt.Link, wire.RefOpe, pkt.RecvID, uint32(errno.ProvRMAAddr))
+			p.refuse(pkt.Link, pkt.RecvID)
 			return
 		}
 		t.x.src[t.x.nsrc] = f.Mem
@@ -129,27 +129,73 @@ func (p *Pools) SendReceipt(l *peer.Link, id uint32) {
 	}
 }
 
+// Abort is what PEER_ERROR says: which operation is over, and why.
+type Abort struct {
+	MsgID   uint32         // of a message or atomic, else 0
+	OpID    uint32         // the id that the other side has given out for it, wire.NoOpID: none
+	Emitter wire.Emitter   // our part in it
+	Memory  bool           // it is no message, but a request for memory
+	Unseen  bool           // nothing of it has arrived, perhaps
+	Errno   errno.Provider // why
+}
+
+// peerError is the packet. The sender of a message names that by its msg_id alone; main of August
+// 2026 had the id instead where it knew it.
+func (p *Pools) peerError(a *Abort) wire.PeerError {
+	h := wire.PeerError{
+		Form: p.env.Config.Habits.PeerErrors, HasConnID: true, ConnID: p.env.ConnID,
+		OpID: a.OpID, ProvErrno: uint32(a.Errno),
+	}
+	if h.Form != wire.PeerErrorForm20 {
+		if h.MsgID, h.Emitter = a.MsgID, a.Emitter; a.Emitter == wire.EmitterTX && !a.Memory {
+			h.OpID = wire.NoOpID
+		}
+		return h
+	}
+	switch {
+	case a.OpID != wire.NoOpID:
+	case a.Unseen:
+		h.OpID, h.RefKind = a.MsgID, wire.RefMsgIDSkip
+	default:
+		h.OpID, h.RefKind = a.MsgID, wire.RefMsgID
+	}
+	return h
+}
+
+// namesOps reports whether the sender of a message names it by the other side's id of it.
+func (p *Pools) namesOps() bool { return p.env.Config.Habits.PeerErrors == wire.PeerErrorForm20 }
+
 // SendError reports the end of an operation to a peer that knows PEER_ERROR. Whether it
 // does is seen when its HANDSHAKE is there, which a request may have overtaken. One that has
 // failed gets it if it comes back. False: nothing is sent.
-func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool {
-	ours := p.env.Config.Features.Has(wire.FeaturePeerError)
-	if !ours || l.Known() && !l.Can(wire.FeaturePeerError) || l.Buried() || p.Closing {
+func (p *Pools) SendError(l *peer.Link, a *Abort) bool {
+	if l.Buried() || p.Closing || !l.MayTakeAbort(a.Memory) {
 		return false
 	}
 	if l.Err != nil {
-		h := wire.PeerError{HasConnID: true, ConnID: p.env.ConnID, OpID: id, RefKind: ref, ProvErrno: prov}
-		l.AddPending(h.Append(nil))
+		h := p.peerError(a)
+		l.AddPendingAbort(h.Append(nil), a.Memory)
 		return true
 	}
-	t := p.response(l, id, 0)
+	t := p.response(l, a.OpID, 0)
 	if t == nil {
 		return false
 	}
 	t.marks.hasPeer = false // a PEER_ERROR that fails is not reported in turn
-	t.x.ref, t.x.errno = ref, prov
+	t.x.abort = *a
 	t.respond(&Shape{Proto: ErrorOnly, Parts: 1})
 	return true
+}
+
+// SendOver tells a peer that an operation has ended which it knows by an id of its own.
+func (p *Pools) SendOver(l *peer.Link, id uint32) bool {
+	// The sender of a message has named that by its msg_id, which is enough but for main of August 2026.
+	return p.SendError(l, &Abort{OpID: id, Emitter: wire.EmitterTX, Memory: !p.namesOps(), Errno: errno.ProvPeerAborted})
+}
+
+// refuse tells a peer that its request for memory, which it knows by id, is refused.
+func (p *Pools) refuse(l *peer.Link, id uint32) {
+	p.SendError(l, &Abort{OpID: id, Emitter: wire.EmitterRX, Memory: true, Errno: errno.ProvRMAAddr})
 }
 
 func (t *Txe) responseHeader(b []byte) []byte {
@@ -162,7 +208,7 @@ func (t *Txe) responseHeader(b []byte) []byte {
 		h := wire.Receipt{HasConnID: true, ConnID: id, TxID: t.peerID}
 		return h.Append(b)
 	default:
-		h := wire.PeerError{HasConnID: true, ConnID: id, OpID: t.peerID, RefKind: t.x.ref, ProvErrno: t.x.errno}
+		h := t.pools.peerError(&t.x.abort)
 		return h.Append(b)
 	}
 }

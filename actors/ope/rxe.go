@@ -341,7 +341,7 @@ func (r *Rxe) awaited() bool {
 // end ends the operation with err.
 func (r *Rxe) end(err error) {
 	if r.asks() && r.rsp || r.link.Err != nil && r.awaited() { // the peer waits for CTS, RECEIPT or EOR
-		r.sendError(uint32(errno.ProvPeerAborted))
+		r.sendError(errno.ProvPeerAborted)
 	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && !r.link.Buried() {
 		r.link.AddOrphan(r.id)
 	}

@@ -144,6 +144,7 @@ func (t *Txe) sendEager(p *device.Pke) {
 	}
 	over, err := env.Q.PostPrompt(p, true)
 	if err != nil {
+		t.unposted()
 		t.fail(fmt.Errorf("%s: %w", Eager, err))
 		env.Q.Free(p)
 		return
@@ -340,7 +341,7 @@ func (t *Txe) mayPost(sent *sentBatch, seg Segment, granted bool, n int) bool {
 		}
 		t.noteWaits(sent, t.blocked.Queued(), why)
 		t.blocked.Await(l, t.ref, !shy)
-	case t.m.Proto == ErrorOnly && !l.Can(wire.FeaturePeerError):
+	case t.m.Proto == ErrorOnly && !l.TakesAbort(t.x.abort.Memory):
 		t.must(t.m.Fail())
 		t.notUnderstood()
 	case n == burst:
@@ -373,7 +374,8 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	if borrowed {
 		t.detachBorrowed(p, false)
 	}
-	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil {
+	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil && (t.m.Sent == 0 || !env.Q.PutOff(p, err)) {
+		t.unposted()
 		return false, fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
 	if borrowed && !over {
@@ -392,6 +394,13 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	}
 	t.must(t.m.Posted(seg))
 	return over, nil
+}
+
+// unposted: the device did not take a packet. If it is the first one, nothing has left of the operation.
+func (t *Txe) unposted() {
+	if t.m.Flying == 0 && t.m.Sent == 0 && t.link.Unposted(&t.ticket) {
+		t.marks.spent = false
+	}
 }
 
 // isREQ reports whether a packet of the operation's own is a request with a msg_id.
@@ -621,6 +630,11 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
+	if pkt.Type == wire.TypePeerError && pkt.Emitter != 0 && pkt.MsgID != t.spentID() {
+		env.Counters.BadID++
+		pkt.Free()
+		return
+	}
 	if t.m.State == TxErr && pkt.OfOrphan(t.id) {
 		t.pools.env.Sh.Call(t.pools.env.Endpoint, pkt.Arrive())
 		return
@@ -728,8 +742,9 @@ func (t *Txe) onNACK() error {
 		t.must(t.m.Fail())
 		switch {
 		case !t.marks.spent: // the target has ended the write already
-		case t.link.Can(wire.FeaturePeerError):
-			t.sendAborted(wire.RefMsgID, t.ticket.MsgID)
+		case t.link.TakesAbort(false):
+			a := t.abort()
+			t.sendAborted(&a)
 		default:
 			t.lostID(t.err)
 		}

@@ -97,8 +97,7 @@ type txExt struct {
 	block   []byte // of an atomic response, from the packets' pool
 	charged int    // bytes accounted to the peer
 	runt    int    // bytes of a runt under way, counted in the link
-	errno   uint32 // of PEER_ERROR
-	ref     wire.RefKind
+	abort   Abort  // of PEER_ERROR
 
 	iovs *lentIOVs // in place of key, of a message in several pieces
 
@@ -541,6 +540,11 @@ func (t *Txe) UsesRegion(r *mr.Region) bool { return t.x != nil && t.x.used.uses
 
 // Link is the txe's peer, nil between uses.
 func (t *Txe) Link() *peer.Link { return t.link }
+
+// Sends reports whether it is the message with that msg_id to a peer.
+func (t *Txe) Sends(l *peer.Link, msgID uint32) bool {
+	return t.link == l && t.marks.spent && t.ticket.MsgID == msgID && t.q.Kind == KindSend
+}
 
 // Request gives what the txe was armed with, for snapshots.
 func (t *Txe) Request() *Request { return t.q }

@@ -18,7 +18,8 @@ func (o *outcomes) Done(_ *Request, r *Result) { *o = append(*o, r.Err) }
 func TestViolation(t *testing.T) {
 	p := newPools(t)
 	env, sh := p.env, p.env.Sh
-	link := &peer.Link{Err: peer.ErrDied} // nothing can be sent to it
+	link := &peer.Link{Err: peer.ErrDied}
+	p.Closing = true // nothing can be sent to it
 
 	var got outcomes
 	tx := p.GetTx()

@@ -135,6 +135,22 @@ func (p *Peer) admit(t *Turn) *device.Pke {
 	return pke
 }
 
+// Unposted notes that the device did not take the first packet of an operation whose turn has come:
+// the msg_id is that of the next message, and nothing on the way asks for HANDSHAKE. False: a later
+// message has its msg_id already, so that this one's stays spent.
+func (l *Link) Unposted(t *Turn) bool {
+	p := l.of
+	p.asked = p.probing
+	if t.NoID {
+		return true
+	}
+	if p.nextID != t.MsgID+1 {
+		return false
+	}
+	p.nextID = t.MsgID
+	return true
+}
+
 // turnAway ends an operation with a peer that takes nothing new.
 func (p *Peer) turnAway(t *Turn) *device.Pke {
 	t.owed = false

@@ -60,9 +60,6 @@ func (p *Peer) onHandshake(v *wire.View) {
 	if l.UserQP = h.UserRecvQP; !h.HasUserRecvQP {
 		l.Features.Clear(wire.FeatureUserRecvQP)
 	}
-	if l.otherErrors {
-		l.Features.Clear(wire.FeaturePeerError)
-	}
 	l.Family, l.hasFamily = h.DeviceVersion, h.HasDeviceVersion
 	if h.HasP2P && !h.P2PSupported {
 		// Its memory cannot be reached by the device: everything by copy.

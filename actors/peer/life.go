@@ -260,7 +260,9 @@ func (l *Link) shut() {
 }
 
 // isVerdict reports whether the peer failed since this endpoint wants nothing more of it.
-func isVerdict(err error) bool { return isAny(err, ErrOverMemory, ErrIntruder, ErrRestarted, ErrRemoved) }
+func isVerdict(err error) bool {
+	return isAny(err, ErrOverMemory, ErrIntruder, ErrRestarted, ErrRemoved)
+}
 
 func isAny(err error, of ...error) bool {
 	return slices.ContainsFunc(of, func(x error) bool { return errors.Is(err, x) })
@@ -393,7 +395,7 @@ type Evicted struct {
 	unknown   int32 // Link.UnknownAborts
 	hostID    uint64
 
-	answered, handshaken, hasFamily, otherErrors bool
+	answered, handshaken, hasFamily bool
 }
 
 // LastHeard is when the peer was last heard.
@@ -419,7 +421,7 @@ func (l *Link) Evict() (Evicted, bool) {
 		QKey: l.QKey, expected: p.window.Expected(), next: p.nextID,
 		features: l.Features, userQP: l.UserQP, family: l.Family, heard: l.heard,
 		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: l.HostID(),
-		err: l.Err, answered: p.answered, handshaken: l.Handshaken, hasFamily: l.hasFamily, otherErrors: l.otherErrors,
+		err: l.Err, answered: p.answered, handshaken: l.Handshaken, hasFamily: l.hasFamily,
 	}, true
 }
 
@@ -436,7 +438,7 @@ func (l *Link) Restore(r *Evicted) {
 	p.nextID, l.floor = r.next, r.next
 	p.answered = r.answered
 	l.Features, l.UserQP, l.Family, l.hasFamily = r.features, r.userQP, r.family, r.hasFamily
-	l.Handshaken, l.otherErrors, l.heard = r.handshaken, r.otherErrors, r.heard
+	l.Handshaken, l.heard = r.handshaken, r.heard
 	l.keysWrong, l.UnknownAborts = r.keysWrong, r.unknown
 	if r.err != nil {
 		l.Err, l.failed = r.err, r.err

@@ -16,8 +16,8 @@ const Unlisted = ^uint64(0) - 1
 // Link is what operations and the endpoint see of a peer; all of them are on one shard. The
 // peer writes the exported fields, except those that say that another does. The others are
 // written by the peer and by the methods below, which operations and the endpoint call. No
-// method reaches into the peer's own state but Submit, which enters the peer, Snapshot,
-// which only reads it, and Join and Await, which start the watch.
+// method reaches into the peer's own state but Submit, which enters the peer, Unposted, which takes
+// back what Submit gave, Snapshot, which only reads it, and Join and Await, which start the watch.
 type Link struct {
 	Peer   shard.Ref
 	Handle uint64 // in the address vector, or Unlisted; the endpoint writes it
@@ -42,7 +42,6 @@ type Link struct {
 	hasFamily   bool
 	lineStalled bool // the line waits for requests that are under way
 	watched     bool // the peer looks after operations in progress
-	otherErrors bool // it sends a PEER_ERROR that cannot be read
 	place       Place
 	Err         error // why the peer has failed; nil: it has not, or it is back
 	failed      error // as Err, and kept while the peer is owed something of that time
@@ -184,6 +183,24 @@ func (l *Link) Can(f wire.Feature) bool {
 	return ours && l.Handshaken && l.Features.Has(f)
 }
 
+// TakesAbort reports whether the peer is told by PEER_ERROR that an operation is over. What
+// upstream has of it is for messages; that a request for memory is over (memory) is told to
+// efactor on its software devices alone, which say that they have no device_version.
+func (l *Link) TakesAbort(memory bool) bool {
+	if !l.Can(wire.FeaturePeerError) {
+		return false
+	}
+	return l.Self || !l.env.Config.Homogeneous && (!memory || l.hasFamily && l.Family == 0)
+}
+
+// MayTakeAbort is TakesAbort of a peer that may not have said yet what it knows.
+func (l *Link) MayTakeAbort(memory bool) bool {
+	if l.Known() {
+		return l.TakesAbort(memory)
+	}
+	return l.path().Features.Has(wire.FeaturePeerError)
+}
+
 // CanRDMA reports whether RDMA reads (or writes) work between the devices: both have
 // them, and they are of one family (§2.1.1: the first EFA device reads only from
 // its own kind).
@@ -225,7 +242,7 @@ const maxAhead = 8192
 
 // mayRun reports whether id may be given out, which is maxAhead or more ahead of the floor.
 func (l *Link) mayRun(id uint32) bool {
-	if l.load.out > 0 && !l.Can(wire.FeaturePeerError) {
+	if l.load.out > 0 && !l.TakesAbort(false) {
 		l.lineStalled = true
 		return false
 	}

@@ -18,7 +18,8 @@ type Header struct {
 	Granted uint64 // CTS recv_length
 	RecvID  uint32
 	Errno   uint32       // PEER_ERROR prov_errno
-	Ref     wire.RefKind // of PEER_ERROR
+	Ref     wire.RefKind // of PEER_ERROR, by what it names the operation
+	Emitter wire.Emitter // of PEER_ERROR but in its form of 20 bytes: MsgID is the operation's
 	Type    wire.Type
 	Nack    bool // a LONGCTS in place of a read-based message (§4.7)
 }
@@ -321,14 +322,33 @@ func (p *Packet) parseAnswer(v *wire.View, b []byte) error {
 		p.SendID, p.MsgID = h.TxID, h.MsgID
 		return err
 	case wire.TypePeerError:
-		var h wire.PeerError
-		_, err := h.Read(v)
-		p.SendID, p.RecvID, p.MsgID = h.OpID, h.OpID, h.OpID
-		p.Ref, p.Errno = h.RefKind, h.ProvErrno
-		return err
+		return p.parseError(v)
 	default:
 		return wire.ErrType
 	}
+}
+
+// refNothing is a kind of reference that there is not.
+const refNothing = ^wire.RefKind(0)
+
+// parseError reads PEER_ERROR. Its later forms have no kind of reference: an operation is named
+// by the id that its own side has given out, or else by its message.
+func (p *Packet) parseError(v *wire.View) error {
+	var h wire.PeerError
+	_, err := h.Read(v)
+	p.SendID, p.RecvID, p.MsgID = h.OpID, h.OpID, h.MsgID
+	p.Ref, p.Emitter, p.Errno = h.RefKind, h.Emitter, h.ProvErrno
+	switch {
+	case h.Form == wire.PeerErrorForm20:
+		p.MsgID = h.OpID
+	case h.Emitter != wire.EmitterTX && h.Emitter != wire.EmitterRX:
+		p.Ref, p.Emitter = refNothing, wire.EmitterTX
+	case h.OpID != wire.NoOpID:
+		p.Ref = wire.RefOpe
+	default:
+		p.Ref = wire.RefMsgID
+	}
+	return err
 }
 
 // checkLength: the payload of a packet of which the headers were read (err) has n bytes.

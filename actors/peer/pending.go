@@ -11,19 +11,34 @@ import (
 // pendingControl is the control packets that a failed peer gets first if it comes back:
 // RECEIPT, EOR and PEER_ERROR of operations that have ended.
 type pendingControl struct {
-	headers [][]byte // the oldest first
-	sending bool     // the first of them is under way
-	lost    bool     // a msg_id of ours is lost, and nothing makes up for that
+	headers []pendingHeader // the oldest first
+	sending bool            // the first of them is under way
+	lost    bool            // a msg_id of ours is lost, and nothing makes up for that
 	room    device.SlotWait
 }
 
+// pendingHeader is one of them.
+type pendingHeader struct {
+	b      []byte
+	memory bool // a PEER_ERROR for a request for memory
+}
+
 // AddPending keeps a control packet for the peer, which has failed and may come back.
-func (l *Link) AddPending(header []byte) {
+func (l *Link) AddPending(header []byte) { l.addPending(pendingHeader{b: header}) }
+
+// AddPendingAbort is AddPending of a PEER_ERROR, see TakesAbort.
+func (l *Link) AddPendingAbort(header []byte, memory bool) {
+	l.addPending(pendingHeader{header, memory})
+}
+
+func (l *Link) addPending(h pendingHeader) {
 	if !l.Buried() {
 		d := l.needOwed()
-		d.headers = append(d.headers, header)
+		d.headers = append(d.headers, h)
 	}
 }
+
+func (h *pendingHeader) is(t wire.Type) bool { return wire.Type(h.b[0]) == t }
 
 // needOwed returns what the peer is owed, of which there may be nothing yet.
 func (l *Link) needOwed() *pendingControl {
@@ -47,7 +62,7 @@ func (d *pendingControl) send(p *Peer) {
 		p.ask() // its HANDSHAKE says what it understands
 		return
 	}
-	for len(d.headers) > 0 && wire.Type(d.headers[0][0]) == wire.TypePeerError && !l.Can(wire.FeaturePeerError) {
+	for len(d.headers) > 0 && d.headers[0].is(wire.TypePeerError) && !l.TakesAbort(d.headers[0].memory) {
 		d.headers = d.headers[1:]
 		d.lost = true
 	}
@@ -64,11 +79,11 @@ func (d *pendingControl) send(p *Peer) {
 		p.env.Q.AwaitSlot(&d.room)
 		return
 	}
-	if d.sending = p.post(pke, append(pke.Header(), d.headers[0]...)); !d.sending {
+	if d.sending = p.post(pke, append(pke.Header(), d.headers[0].b...)); !d.sending {
 		p.fail(errPending, true)
 		return
 	}
-	if wire.Type(d.headers[0][0]) == wire.TypePeerError {
+	if d.headers[0].is(wire.TypePeerError) {
 		p.env.Counters.PeerErrorsSent++
 	}
 }

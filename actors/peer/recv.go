@@ -327,70 +327,32 @@ func (p *Peer) onAccess(r *device.RecvPkt) {
 	p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 }
 
-// errorForm is which PEER_ERROR a peer sends. Between 2.6 and the next release upstream has
-// changed its fields more than once under the same packet type and feature, so that only the
-// length tells them apart.
-type errorForm uint8
-
-const (
-	errorNone  errorForm = iota // until 2.6: no such packet
-	errorRef                    // main of August 2026: 20 bytes, wire.PeerError
-	errorOther                  // a later one: its ids would be taken for others
-)
-
-// errorForm is the form of a PEER_ERROR of n bytes that the peer has sent.
-func (p *Peer) errorForm(n int) errorForm {
-	switch l := p.link; {
-	case l.Known() && !l.Can(wire.FeaturePeerError) && !l.otherErrors:
-		return errorNone
-	case n <= wire.PeerErrorLen: // a shorter one is none
-		return errorRef
-	default:
-		return errorOther
-	}
-}
-
 // onPeerError: the peer gives up an operation that both sides know by an id, or a
-// message of which we may have seen nothing (PEER_ERROR; after release 2.6).
+// message of which we may have seen nothing (PEER_ERROR; after release 2.6). All its forms are
+// read, whatever the peer has announced.
 func (p *Peer) onPeerError(r *device.RecvPkt) {
-	switch p.errorForm(len(r.View.Bytes())) {
-	case errorNone:
-		p.env.Counters.BadType++
-		r.Release()
-		return
-	case errorOther:
-		p.onOtherError(r)
-		return
-	case errorRef:
-	}
+	n := len(r.View.Bytes())
 	pkt := p.read(r)
 	if pkt == nil {
+		if n > wire.PeerErrorLen20 { // a shorter one is none
+			p.env.Sh.Tell(p.link.Peer, &Remove{
+				Tell: true, Err: fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, n),
+			})
+		}
 		return
 	}
 	p.env.Counters.PeerErrorsRecv++
-	switch pkt.Ref {
-	case wire.RefOpe:
+	switch {
+	case pkt.Ref == wire.RefOpe:
 		p.deliver(pkt, pkt.RecvID)
-	case wire.RefMsgID, wire.RefMsgIDSkip:
+	case pkt.Emitter == wire.EmitterRX: // of a message of ours
+		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
+	case pkt.Ref == wire.RefMsgID, pkt.Ref == wire.RefMsgIDSkip:
 		p.skip(pkt)
 	default:
 		p.env.Counters.BadID++
 		pkt.Free()
 	}
-}
-
-// onOtherError: the peer has given up something, and it cannot be known what. So all
-// operations with it end, and it gets no PEER_ERROR from here, which it would not understand.
-func (p *Peer) onOtherError(r *device.RecvPkt) {
-	l := p.link
-	p.env.Counters.BadLength++
-	l.otherErrors = true
-	l.Features.Clear(wire.FeaturePeerError)
-	p.env.Sh.Tell(l.Peer, &Remove{
-		Tell: true,
-		Err:  fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, len(r.View.Bytes())),
-	})
-	r.Release()
 }
 
 // skip gives a message up by its msg_id: one that has begun ends, one whose turn

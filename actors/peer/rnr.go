@@ -207,7 +207,7 @@ func (p *Peer) statusError(s device.Status) error {
 	}
 	n, prov := errno.Of(s, p.link.Handshaken)
 	e := &StatusError{Status: s, Errno: n, Provider: prov, Peer: s.Gone()}
-	if s == device.StatusUnknownPeer || s == device.StatusMismatch {
+	if s == device.StatusUnknownPeer || s == device.StatusMismatch || s == device.StatusQPInternal {
 		e.Why = p.env.Q.QP().Why(p.link.AH)
 	}
 	return e

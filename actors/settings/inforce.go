@@ -71,9 +71,10 @@ func (f InForce) On(i *device.Info) InForce {
 	f.ReadCredits = f.Credits
 	def(&f.RecvWindow, or(f.Habits.RecvWindow, 16), 0)
 	def(&f.RNRRetry, 3, 0)
-	def(&f.RNRMax, time.Second, 0)
-	def(&f.ProbeAfter, time.Second, 0)
 	def(&f.PeerTimeout, 10*time.Second, 0)
+	def(&f.RNRMax, time.Second, f.PeerTimeout/timely)
+	def(&f.ProbeAfter, time.Second, f.PeerTimeout/timely)
+	f.RNRInitial = min(f.RNRInitial, f.RNRMax)
 	def(&f.PeerMemory, 256<<20, 0)
 	def(&f.TotalMemory, 1<<30, 0)
 	def(&f.DetachLimit, 1<<20, 0)
@@ -86,6 +87,10 @@ func (f InForce) On(i *device.Info) InForce {
 	f.adopt(&f.Habits, i.MTU)
 	return f
 }
+
+// timely is the part of PeerTimeout within which a peer is asked at the latest for a sign of life, so that it has
+// the rest to give one: a silent peer is probed by then, and one in back-off, which is not probed, is tried again.
+const timely = 4
 
 // adopt has the switch points be as another release's habits make them.
 func (f *InForce) adopt(h *Habits, mtu int) {
@@ -145,8 +150,10 @@ func (f *InForce) Retries() uint8 { return uint8(max(f.RNRRetry, 0)) }
 // Features is what HANDSHAKE tells peers that an endpoint with the settings can do on a
 // device (§2.1): the protocol's own always, RDMA as the device has it.
 func Features(s *Settings, i *device.Info) wire.Features {
-	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt,
-		wire.FeatureReadNACK, wire.FeaturePeerError)
+	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt, wire.FeatureReadNACK)
+	if i.Kind() != "efa" || s.AnnounceAborts {
+		f.Set(wire.FeaturePeerError)
+	}
 	if i.RDMARead && !s.NoRDMARead {
 		f.Set(wire.FeatureRDMARead)
 	}

@@ -58,7 +58,9 @@ type Habits struct {
 	// EndsAtPieces: a CTSDATA packet ends where a piece of the memory does that it comes
 	// from (1.13).
 	EndsAtPieces bool
-	DCUnasked    bool // delivery complete does not wait for HANDSHAKE either (main)
+	DCUnasked    bool // delivery complete does not wait for HANDSHAKE either (2.6)
+
+	PeerErrors wire.PeerErrorForm // which PEER_ERROR it sends
 
 	// RecvWindow is how many messages may arrive ahead of their turn; 0: 16.
 	RecvWindow int

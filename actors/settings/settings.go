@@ -55,12 +55,13 @@ type Settings struct {
 	// RNRRetry is how often the device sends a packet again before it reports RNR, 0 to
 	// 7, where 7 is for ever; negative: never; 0: 3.
 	RNRRetry int
-	// RNRInitial is the first back-off after RNR (FI_EFA_TIMEOUT_INTERVAL); 0: random,
+	// RNRInitial is the first back-off after RNR (FI_EFA_TIMEOUT_INTERVAL), at most RNRMax; 0: random,
 	// 40 to 119 us.
 	RNRInitial time.Duration
-	// RNRMax is the longest back-off (FI_EFA_MAX_TIMEOUT); 0: 1 s.
+	// RNRMax is the longest back-off (FI_EFA_MAX_TIMEOUT), a quarter of PeerTimeout at most; 0: 1 s.
 	RNRMax time.Duration
-	// ProbeAfter is for how long a peer is silent before it is probed; 0: 1 s.
+	// ProbeAfter is for how long a peer is silent before it is probed, a quarter of PeerTimeout at
+	// most, so that the probe has time to be answered; 0: 1 s.
 	ProbeAfter time.Duration
 	// PeerTimeout is for how long no packet comes from a peer, and it takes none, before
 	// it has failed; 0: 10 s. A peer that computes for long with full receive buffers
@@ -93,6 +94,12 @@ type Settings struct {
 	// that nothing but CTSDATA waits for their HANDSHAKE (§2.1,
 	// FI_OPT_EFA_HOMOGENEOUS_PEERS).
 	Homogeneous bool
+	// AnnounceAborts has an endpoint on EFA tell its peers that it knows PEER_ERROR, and send it to
+	// those that say the same: a send beyond DetachLimit that is given up then ends there at once.
+	// Without it such a send goes on until the peer has it, at most PeerTimeout, then the peer has
+	// failed. libfabric has PEER_ERROR from 2.7 on, with which this was not run. Elsewhere endpoints
+	// always announce it; with Homogeneous none is sent. One that comes is read in any case.
+	AnnounceAborts bool
 
 	knobs Knobs
 }

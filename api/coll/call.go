@@ -128,18 +128,31 @@ func (x *call) start(ctx context.Context) (*Request, error) {
 	g.mu.Lock()
 	g.pending[r] = struct{}{}
 	g.mu.Unlock()
-	g.family.spawn(func() {
-		if r.err = x.work(); r.err != nil {
-			r.err = x.refused(r.err)
-		} else {
-			x.free()
+	g.family.spawn(func() { x.beside(r) })
+	return r, nil
+}
+
+// beside does the collective of a request. A panic of the caller's operator is the request's
+// error, since there is no caller here to recover from it.
+func (x *call) beside(r *Request) {
+	g, left := x.group, true
+	defer func() {
+		if left {
+			_ = recover()
+			r.err = x.named(g.failed())
 		}
 		g.mu.Lock()
 		delete(g.pending, r)
 		g.mu.Unlock()
 		r.over.set()
-	})
-	return r, nil
+	}()
+	err := x.work()
+	left = false
+	if err != nil {
+		r.err = x.refused(err)
+	} else {
+		x.free()
+	}
 }
 
 // begin gives the collective the next sequence number of the group.
@@ -185,8 +198,15 @@ func (x *call) choose() *algorithm {
 	return &all[0]
 }
 
-// work performs the call that was begun.
+// work performs the call that was begun. A panic of the caller's operator, or its end of the
+// goroutine, leaves the call, too, and then the group fails before it goes on.
 func (x *call) work() error {
+	left := true
+	defer func() {
+		if left {
+			x.leave(recover())
+		}
+	}()
 	if x.family.cfg.Tracer != nil {
 		x.trace()
 	}
@@ -194,7 +214,22 @@ func (x *call) work() error {
 	if err == nil {
 		err = x.alg.run(x)
 	}
+	left = false
 	return x.end(err)
+}
+
+// leave ends a call whose goroutine panics with v, or ends if v is nil. The call is not used
+// again: what has left it may hold its buffers.
+func (x *call) leave(v any) {
+	why := fmt.Errorf("%w: the goroutine ended in %v (runtime.Goexit)", ErrAborted, x.kind)
+	if v != nil {
+		why = fmt.Errorf("%w: panic in %v: %v", ErrAborted, x.kind, v)
+	}
+	_ = x.group.fail(&RankError{x.rank, why})
+	_ = x.end(why)
+	if v != nil {
+		panic(v)
+	}
 }
 
 // end records the outcome of the collective.
@@ -239,9 +274,13 @@ func (x *call) verdict(err error) *RankError {
 
 // refused frees a call and gives its error the collective's name.
 func (x *call) refused(err error) error {
-	err = &errtext.Error{Package: "coll", Op: x.kind.String(), Err: err}
+	err = x.named(err)
 	x.free()
 	return err
+}
+
+func (x *call) named(err error) error {
+	return &errtext.Error{Package: "coll", Op: x.kind.String(), Err: err}
 }
 
 // Deadline implements context.Context.

@@ -73,6 +73,9 @@ type group struct {
 	claim, fate atomic.Pointer[RankError]
 	gone        chan struct{} // closed at fate: all in progress is to end
 	revocations revocationListener
+	reminding   sync.WaitGroup // see group.remind
+	enough      context.Context
+	unremind    context.CancelFunc
 
 	mu      sync.Mutex
 	merged  map[*call]context.CancelFunc // whose contexts are watched
@@ -106,6 +109,7 @@ func (f *family) newGroup(id uint64, rank int, peers []efa.Addr, nonce uint64) (
 		family: f, id: id, nonce: nonce, rank: rank, peers: peers, ahead: make([]atomic.Int64, len(peers)),
 		gone: make(chan struct{}), merged: map[*call]context.CancelFunc{}, pending: map[*Request]struct{}{},
 	}
+	g.enough, g.unremind = context.WithCancel(context.Background())
 	if err := g.listen(); err != nil {
 		return nil, err
 	}
@@ -188,6 +192,8 @@ func (c *Comm) Close(ctx context.Context) (err error) {
 	case !well:
 		g.quiesce(ctx)
 	}
+	g.unremind()
+	g.reminding.Wait()
 
 	g.family.mu.Lock()
 	g.family.alive--
@@ -335,7 +341,8 @@ const (
 	optSegment
 )
 
-// NonCommutative has the operator applied in the order of the ranks, see [Op].
+// NonCommutative has the operator applied in the order of the ranks, see [Op]. Scan and Exscan
+// need no telling.
 var NonCommutative = Option{kind: optNonCommutative}
 
 // Use names the algorithm to take instead of the one that fits: for tests and

@@ -27,8 +27,8 @@
 // a span that names it, and has an event for each round; the operations of package
 // efa are spans within it. [Use] forces one.
 //
-// Reductions are done in any order that pleases, but with [NonCommutative] in that of
-// the ranks. All ranks have the same result, to the bit. In place means that in and
+// Reductions are done in any order that pleases, but with [NonCommutative], and in Scan and
+// Exscan, in that of the ranks. All ranks have the same result, to the bit. In place means that in and
 // out are one slice, or one is this rank's part of the other; otherwise they must
 // not overlap.
 //
@@ -41,11 +41,14 @@
 //
 // # When something fails
 //
-// A rank that meets an error (a dead rank, its context's end, an unexpected message)
+// A rank that meets an error (a dead rank, its context's end, an unexpected message, an
+// operator that panics)
 // informs all others, and all collectives of the group that are in progress or come
 // later, on all ranks, return the same *[RankError], which names the rank at fault. That
 // takes as long as package efa takes to notice a death (half a second over shared
-// memory, at most twice PeerTimeout otherwise) and two messages more; no rank hangs.
+// memory, at most twice PeerTimeout otherwise) and two messages more; no rank hangs. A rank
+// that was cut off or stopped names itself: it can reach no other, or these tell it when it
+// goes on. Of two ranks that lose each other each may name the other.
 // Collectives that a rank has finished by then stay finished there. Other groups are not
 // affected. Wrong arguments are reported before anything is sent, and fail nothing.
 //

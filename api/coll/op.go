@@ -5,9 +5,13 @@ package coll
 // [Sum], [Min] and so on are such operators, and so is any function of the
 // caller's; it must be associative and the same on all ranks.
 //
-// Operators are taken to be commutative. With the option [NonCommutative] in
-// comes from lower ranks than inout, so that the result is that of rank 0, 1, 2,
-// ... in this order.
+// Operators are taken to be commutative. With the option [NonCommutative], and always in
+// [Scan] and [Exscan], in comes from lower ranks than inout, so that the result is that of
+// rank 0, 1, 2, ... in this order.
+//
+// An operator that panics, or ends its goroutine, ends its rank's part in the group: the other
+// ranks get a [RankError] that names it. The panic goes on in the caller of a blocking
+// collective, and is the error of a [Request].
 type Op[T any] func(in, inout []T)
 
 // Integer is Go's integers.

@@ -56,7 +56,11 @@ func runJob(job string) (err error) {
 		return err
 	}
 	av := dom.NewAddressVector()
-	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av, Protocol: efa.ProtocolConfig{PeerTimeout: 5 * testenv.Hang}})
+	protocol := efa.ProtocolConfig{PeerTimeout: 5 * testenv.Hang}
+	if d, err := time.ParseDuration(os.Getenv(envArg)); err == nil {
+		protocol.PeerTimeout, protocol.ProbeAfter = d, d/4
+	}
+	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av, Protocol: protocol})
 	if err != nil {
 		return err
 	}
@@ -94,6 +98,7 @@ func runJob(job string) (err error) {
 // process is a rank.
 type process struct {
 	cmd *exec.Cmd
+	in  io.Closer
 	out *bufio.Scanner
 }
 
@@ -113,7 +118,7 @@ func startProcesses(t testing.TB, n int, job, arg string) []*process {
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		ps[i] = &process{cmd, bufio.NewScanner(out)}
+		ps[i] = &process{cmd, ins[i], bufio.NewScanner(out)}
 	}
 	for _, p := range ps {
 		require.True(t, p.out.Scan())

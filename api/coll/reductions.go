@@ -346,7 +346,7 @@ func (h *halving) allgather(x *call, b []byte, step int) error {
 
 // scanDoubling: in round k a rank exchanges the reduction of a group of 2^k ranks
 // with one of the neighbouring group; that of lower ranks goes into the result,
-// too.
+// too. What is of lower ranks is always in, so the order is kept.
 func (x *call) scanDoubling() error {
 	n := len(x.in)
 	exclusive := x.kind == kindExscan
@@ -366,7 +366,8 @@ func (x *call) scanDoubling() error {
 			return err
 		}
 		if peer > x.rank {
-			x.merge(came, sum, sum, false)
+			x.op.combine(sum, came)
+			sum, came = came, sum
 			continue
 		}
 		if empty {

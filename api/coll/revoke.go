@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/internal/errtext"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Errors of collectives, besides those of package efa: ErrInvalid for arguments,
@@ -18,16 +20,17 @@ var (
 	// ErrMismatch: the ranks did not call the same collective with arguments that
 	// fit together.
 	ErrMismatch = errors.New("coll: the ranks' calls do not fit together")
-	// ErrAborted: a rank gave up, since its context ended or it called Abort.
+	// ErrAborted: a rank gave up, since its context ended, it called Abort, or its operator
+	// did not return.
 	ErrAborted = errors.New("coll: given up")
 	// ErrNoContext: there are as many groups as there can be at a time.
 	ErrNoContext = errors.New("coll: no context id is free")
 )
 
 // RankError is the error of all collectives of a group after one of its ranks has
-// failed: because it died (Err is efa.ErrPeerFailed), gave up (ErrAborted) or
-// called another collective than others did (ErrMismatch). All ranks that live get
-// it.
+// failed: because it died (Err is efa.ErrPeerFailed), gave up (ErrAborted; its operator
+// panicked, too) or called another collective than others did (ErrMismatch). All ranks that
+// live get it.
 type RankError struct {
 	Rank int // in the group that the collective was called on
 	Err  error
@@ -44,18 +47,28 @@ func (e *RankError) Unwrap() error { return e.Err }
 // A group fails as a whole. The first call that meets an error claims the group's
 // failure, sends all other ranks a revocation for which each has a receive posted,
 // and only then ends the collectives in progress here. Each rank that gets one does
-// the same once, so that all get it if the first one dies halfway.
+// the same once, so that all get it if the first one dies halfway. The rank that seems to be
+// dead hears of it until Close, see remind, and the rank that finds it so looks whether it is not
+// itself that is cut off, see reach.
 
 // fail makes the group fail with e, unless it has already, and returns its failure.
 func (g *group) fail(e *RankError) error {
 	if !g.claim.CompareAndSwap(nil, e) {
 		return g.failed()
 	}
-	if l := g.family.cfg.Logger; l != nil {
-		l.Warn("group of ranks failed", "context", g.id, "rank", e.Rank, "err", e.Err)
+	if found := died(e.Err) && !reported(e.Err); !found || len(g.peers) <= 2 {
+		g.notify(e)
+	} else if !g.reach(e) {
+		e = &RankError{g.rank, fmt.Errorf("no other rank can be reached: rank %d: %w", e.Rank, e.Err)}
+		g.claim.Store(e)
+	} else if us := g.revocations.heardOf(g); us != nil && us.Rank == g.rank {
+		e = us
+		g.claim.Store(e)
 	}
-	g.notify(e)
 	g.fate.Store(e)
+	if died(e.Err) && e.Rank != g.rank {
+		g.remind(e)
+	}
 	close(g.gone)
 	g.mu.Lock()
 	for _, cancel := range g.merged {
@@ -63,6 +76,9 @@ func (g *group) fail(e *RankError) error {
 	}
 	g.mu.Unlock()
 	g.revocations.cancel()
+	if l := g.family.cfg.Logger; l != nil { // last: it is the caller's, and may not return
+		l.Warn("group of ranks failed", "context", g.id, "rank", e.Rank, "err", e.Err)
+	}
 	return e
 }
 
@@ -78,6 +94,71 @@ func (g *group) notify(e *RankError) {
 	}
 }
 
+// reach is notify of a death that was found here, and reports whether another rank than the dead
+// one was reached. If none was, it is this one that is cut off, or has stood still until all were
+// gone.
+func (g *group) reach(e *RankError) bool {
+	msg, ctx := g.encode(e), context.Background()
+	if !g.family.simulated() { // a rank that keeps others waiting lives
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, reachTime)
+		defer cancel()
+	}
+	var asked []*efa.Op
+	reached := false
+	for r, peer := range g.peers {
+		if r == g.rank {
+			continue
+		}
+		op, err := g.family.ep.Start(&efa.SendReq{
+			To: peer, Buf: msg, Tagged: true, Tag: revokeTag(g.id), Level: efa.Transmitted,
+		})
+		switch {
+		case err != nil:
+			reached = reached || ours(err) // nothing is known of it
+			_ = g.family.ep.SendTag(context.Background(), peer, revokeTag(g.id), msg, efa.Inject)
+		case r != e.Rank:
+			asked = append(asked, op)
+		}
+	}
+	for _, op := range asked {
+		if !reached {
+			_, err := op.Wait(ctx)
+			reached = err == nil || ours(err) || ctx.Err() != nil
+		}
+	}
+	return reached
+}
+
+// The times of reach and quiesce, and of remind between two attempts.
+const (
+	reachTime  = 20 * time.Second
+	remindTime = time.Second
+)
+
+// remind goes on telling a rank that seems to be dead until Close: it may have stood still, and
+// wait for us when it goes on.
+func (g *group) remind(e *RankError) {
+	if g.family.simulated() { // there is no time to wait for
+		return
+	}
+	msg := g.encode(e)
+	g.reminding.Go(func() {
+		for t := clock.NewTimer(remindTime); ; t.Reset(remindTime) {
+			select {
+			case <-g.enough.Done():
+				t.Stop()
+				return
+			case <-t.C:
+			}
+			err := g.family.ep.SendTag(g.enough, g.peers[e.Rank], revokeTag(g.id), msg, efa.Complete(efa.Transmitted))
+			if err == nil || errors.Is(err, efa.ErrClosed) {
+				return
+			}
+		}
+	})
+}
+
 // failed is the failure of a group whose failure is claimed, once all have been
 // informed.
 func (g *group) failed() error {
@@ -91,6 +172,12 @@ func (g *group) failed() error {
 func givenUp(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrAborted, context.Cause(ctx)) }
 
 func died(err error) bool { return errors.Is(err, efa.ErrPeerFailed) }
+
+// reported reports whether another rank has found the cause.
+func reported(err error) bool {
+	var e *reportedError
+	return errors.As(err, &e)
+}
 
 // peerError is an error of an operation with a rank.
 type peerError struct {
@@ -160,9 +247,14 @@ func (g *group) decode(b []byte) (e *RankError, ok bool) {
 }
 
 // quiesce waits until every rank has said that it knows of the group's failure, or
-// is dead.
+// is dead. Ranks that have given this one up say it until they close, and not beyond.
 func (g *group) quiesce(ctx context.Context) {
 	e := g.claim.Load()
+	if e.Rank == g.rank && died(e.Err) && !g.family.simulated() {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, reachTime)
+		defer cancel()
+	}
 	for r, peer := range g.peers {
 		if r == g.rank || r == g.revocations.from || r == e.Rank && died(e.Err) {
 			continue

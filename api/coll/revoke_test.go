@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -162,6 +164,57 @@ func TestOutOfReach(t *testing.T) {
 	require.Less(t, pa.world.Elapsed(), noticed)
 }
 
+// TestCutOff: a rank that can reach no other one any more blames itself, as all others do.
+func TestCutOff(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			const victim = 2
+			pa := newParty(t, 4, setup{seed: seed, device: sim.DeviceConfig{RDMARead: seed%2 == 0}, fabric: sim.Config{Delay: 5 * time.Microsecond}})
+			var at [4]sim.Endpoint
+			for i, r := range pa.ranks {
+				raw, _ := r.ep.Address().Raw("sim")
+				at[i] = sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()}
+			}
+			pa.world.Go("cutter", func(context.Context) error {
+				if err := pa.world.Sleep(500 * time.Microsecond); err != nil {
+					return err
+				}
+				for i, other := range at {
+					if i == victim { // it goes on talking to itself
+						continue
+					}
+					for _, r := range []sim.Rule{{From: at[victim], To: other}, {From: other, To: at[victim]}} {
+						r.Fault, r.Status = sim.FaultStatus, device.StatusUnreachable
+						if _, err := pa.world.Fabric().AddRule(r); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+			for i, r := range pa.ranks {
+				pa.world.Go(fmt.Sprint("rank", i), func(ctx context.Context) error {
+					c, err := coll.New(r.cfg)
+					if err != nil {
+						return err
+					}
+					err = endless(ctx, c, seed)
+					var re *coll.RankError
+					if !errors.As(err, &re) || re.Rank != victim || !errors.Is(err, efa.ErrPeerFailed) {
+						return fmt.Errorf("rank %d: %w, where %d was cut off", i, err, victim)
+					}
+					if err := c.Close(ctx); !errors.As(err, &re) || re.Rank != victim {
+						return fmt.Errorf("rank %d: Close: %w", i, err)
+					}
+					return nil
+				})
+			}
+			require.NoError(t, pa.world.Run())
+			require.Less(t, pa.world.Elapsed(), noticed)
+		})
+	}
+}
+
 // TestAbort: a rank aborts between collectives.
 func TestAbort(t *testing.T) {
 	pa := newParty(t, 3, setup{seed: 1})
@@ -181,6 +234,137 @@ func TestAbort(t *testing.T) {
 		return other.Close(ctx)
 	}, true)
 	require.NoError(t, err)
+}
+
+// combining are the collectives that call the caller's operator.
+var combining = map[string]func(ctx context.Context, c *coll.Comm, b []int64, op coll.Op[int64]) error{
+	"allreduce": func(ctx context.Context, c *coll.Comm, b []int64, op coll.Op[int64]) error {
+		return coll.Allreduce(ctx, c, b, b, op)
+	},
+	"reduce": func(ctx context.Context, c *coll.Comm, b []int64, op coll.Op[int64]) error {
+		return coll.Reduce(ctx, c, b, b, op, 2)
+	},
+	"reducescatter": func(ctx context.Context, c *coll.Comm, b []int64, op coll.Op[int64]) error {
+		return coll.ReduceScatter(ctx, c, b, b[:len(b)/c.Size()], nil, op)
+	},
+	"scan": func(ctx context.Context, c *coll.Comm, b []int64, op coll.Op[int64]) error {
+		return coll.Scan(ctx, c, b, b, op)
+	},
+	"iallreduce": func(ctx context.Context, c *coll.Comm, b []int64, op coll.Op[int64]) error {
+		r, err := coll.Iallreduce(ctx, c, b, b, op)
+		if err != nil {
+			return err
+		}
+		return r.Wait(ctx)
+	},
+}
+
+// leaving is what a rank gets from a collective with an operator that does not return on
+// rank 2, and, if it has all that it needs, from the next one.
+func leaving(ctx context.Context, c *coll.Comm, n int, do func(context.Context, *coll.Comm, []int64, coll.Op[int64]) error, leave func()) (err error) {
+	func() {
+		defer func() { _ = recover() }() // as net/http does for its handlers
+		err = do(ctx, c, make([]int64, n), func(in, inout []int64) {
+			if c.Rank() == 2 {
+				leave()
+			}
+			coll.Sum(in, inout)
+		})
+	}()
+	if err == nil {
+		err = coll.Barrier(ctx, c)
+	}
+	return err
+}
+
+// TestOperatorPanics: the ranks learn at once that the operator of one of them panicked, and
+// the group can be closed, with all its memory and places back.
+func TestOperatorPanics(t *testing.T) {
+	for name, do := range combining {
+		for _, n := range []int{4, 60_000} {
+			for _, reads := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%d/%v", name, n, reads), func(t *testing.T) {
+					pa := newParty(t, 4, setup{seed: 1, device: sim.DeviceConfig{RDMARead: reads}})
+					require.NoError(t, pa.runAll(func(ctx context.Context, c *coll.Comm) error {
+						err := leaving(ctx, c, n, do, func() { panic("no such element") })
+						var re *coll.RankError
+						require.ErrorAs(t, err, &re)
+						require.Equal(t, 2, re.Rank)
+						require.ErrorIs(t, err, coll.ErrAborted)
+						require.ErrorContains(t, err, "no such element")
+						return nil
+					}, true))
+					require.Less(t, pa.world.Elapsed(), time.Second)
+				})
+			}
+		}
+	}
+}
+
+// TestOperatorPanicsOn: the panic of a blocking collective is the caller's.
+func TestOperatorPanicsOn(t *testing.T) {
+	pa := newParty(t, 2, setup{seed: 1})
+	require.NoError(t, pa.runAll(func(ctx context.Context, c *coll.Comm) error {
+		b, cause := make([]int, 1), errors.New("mine")
+		require.PanicsWithValue(t, cause, func() {
+			_ = coll.Allreduce(ctx, c, b, b, func(_, _ []int) { panic(cause) })
+		})
+		return nil
+	}, true))
+}
+
+// TestOperatorEndsGoroutine: as TestOperatorPanics, where it calls runtime.Goexit, as
+// FailNow of a test does. The simulation's programs may not.
+func TestOperatorEndsGoroutine(t *testing.T) {
+	for name, do := range combining {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
+			defer cancel()
+			errs := make([]error, 4)
+			var over sync.WaitGroup
+			for r, c := range realParty(t, len(errs)) {
+				over.Go(func() {
+					defer func() { errs[r] = errors.Join(errs[r], c.Close(ctx)) }()
+					errs[r] = leaving(ctx, c, 1000, do, runtime.Goexit)
+				})
+			}
+			over.Wait()
+			for r, err := range errs {
+				var re *coll.RankError
+				require.ErrorAs(t, err, &re, "rank %d", r)
+				require.Equal(t, 2, re.Rank, "rank %d", r)
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+			}
+		})
+	}
+}
+
+// realParty is p ranks of this process on a simulated fabric in real time.
+func realParty(t *testing.T, p int) []*coll.Comm {
+	fabric, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	var eps []*efa.Endpoint
+	for range p {
+		dev, err := fabric.OpenDevice(sim.DeviceConfig{})
+		require.NoError(t, err)
+		ep, err := efa.OpenEndpoint(t.Context(), efa.Setup{Fabric: efa.Config{Device: dev}})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = ep.Close() })
+		eps = append(eps, ep)
+	}
+	all := make([]*coll.Comm, p)
+	for r, ep := range eps {
+		cfg := coll.Config{Endpoint: ep, Rank: r}
+		for _, other := range eps {
+			a, err := ep.AddressVector().Insert(other.Address())
+			require.NoError(t, err)
+			cfg.Peers = append(cfg.Peers, a)
+		}
+		var err error
+		all[r], err = coll.New(cfg)
+		require.NoError(t, err)
+	}
+	return all
 }
 
 // TestMismatch: calls that do not fit together end with an error.

@@ -293,15 +293,32 @@ func (x *call) parentSpan() trace.SpanContext {
 // window is how many frames are under way.
 const window = 4
 
-// flow does both directions of an exchange with long messages.
+// errLeft is the error of a flow that ends since the caller's operator does not return.
+var errLeft = errors.New("coll: the operator has not returned")
+
+// flow does both directions of an exchange with long messages. Its frames are settled in any
+// case, or a group would end with memory and places that are in use.
 func (x *call) flow(to int, sb []byte, from int, rb, src []byte, lower bool, step int) (err error) {
 	out := outflow{x: x, to: to, tag: x.at(step, len(sb)), b: sb, over: to < 0}
 	in := inflow{x: x, from: from, tag: x.at(step, len(rb)), left: len(rb), over: from < 0}
 	var tmp []byte
-	direct := x.direct(rb, src, lower)
-	if src != nil && !direct {
+	if src != nil && !x.direct(rb, src, lower) {
 		tmp = x.temps.get(min(x.segment(), len(rb)))
 	}
+	if to >= 0 {
+		err = errLeft
+		defer func() { err = out.settle(err) }()
+	}
+	err = x.frames(&out, &in, rb, src, tmp, lower)
+	if tmp != nil {
+		x.temps.put(tmp)
+	}
+	return err
+}
+
+// frames has the frames of a flow go and come. What comes is combined by way of tmp, or in rb
+// if that is nil.
+func (x *call) frames(out *outflow, in *inflow, rb, src, tmp []byte, lower bool) (err error) {
 	for err == nil && !(out.over && in.over) {
 		// Our frame goes out before the next one comes in: if all wait for a place
 		// in their windows first, one of them is behind all others and can go on.
@@ -316,24 +333,18 @@ func (x *call) flow(to int, sb []byte, from int, rb, src []byte, lower bool, ste
 			_, err = in.next(rb[at:min(at+x.segment(), len(rb))])
 		default:
 			into := tmp
-			if direct {
+			if tmp == nil {
 				into = rb[at:]
 			}
 			var n int
 			n, err = in.next(into[:min(in.left, x.segment())])
 			if err == nil && n%x.lay.elem != 0 {
-				err = mismatch(from, in.left, n)
+				err = mismatch(in.from, in.left, n)
 			}
 			if err == nil && n > 0 {
 				x.merge(into[:n], rb[at:at+n], src[at:at+n], lower)
 			}
 		}
-	}
-	if tmp != nil {
-		x.temps.put(tmp)
-	}
-	if to >= 0 {
-		err = out.settle(err)
 	}
 	return err
 }

@@ -13,7 +13,7 @@ func begin[T comparable](ctx context.Context, c *coll.Comm, f flavor[T], tr tria
 	e := &exam[T]{trial: tr, flavor: f, c: c}
 	e.op %= len(f.ops)
 	op := f.ops[e.op]
-	if op.ordered {
+	if op.ordered && tr.kind != "scan" && tr.kind != "exscan" { // these have no other order
 		e.opts = append(slices.Clone(e.opts), coll.NonCommutative)
 	}
 	rank, size, isRoot := c.Rank(), c.Size(), c.Rank() == tr.root

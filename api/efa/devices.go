@@ -426,7 +426,7 @@ type TCPConfig struct {
 	// Secret and TLS. Otherwise these must be of the same user: the system is asked.
 	AnyLocalUser bool
 	// Timeout is how long a connection may be silent before it counts as dead; 0: the
-	// device's default.
+	// PeerTimeout of its endpoint, which also takes precedence if it is shorter.
 	Timeout time.Duration
 }
 

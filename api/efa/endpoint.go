@@ -285,18 +285,18 @@ func (e *Endpoint) Address() Address {
 
 // Serve answers everyone who connects to l with the endpoint's address, until ctx
 // ends or l is closed: then it returns nil. After the end of the endpoint it
-// returns ErrClosed to the caller at the next connection. It closes l.
+// returns ErrClosed to the caller at the next connection. It closes l. A connection that cannot be
+// accepted, for want of descriptors for example, ends nothing: Serve logs a warning and tries again
+// after a pause, which grows to a second.
 func (e *Endpoint) Serve(ctx context.Context, l net.Listener) (err error) {
 	defer formed("serve address", &err)
 	defer l.Close()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Accept tells
 	defer stop()
+	a := acceptor{l: l, log: e.dom.fab.log}
 	for {
-		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return nil
-			}
+		c, err := a.accept(ctx)
+		if c == nil || err != nil {
 			return err
 		}
 		if err := e.live(); err != nil {

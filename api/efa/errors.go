@@ -45,11 +45,11 @@ const (
 	ErrConnAborted  = errno.ErrConnAborted  // FI_ECONNABORTED: the peer's device was reset, or does not answer
 	ErrNotConnected = errno.ErrNotConnected // FI_ENOTCONN: there is no such endpoint at the address, or it has no address handle for us
 	ErrRemoteIO     = errno.ErrRemoteIO     // FI_EREMOTEIO: the peer's device failed
+	ErrAlready      = errno.ErrAlready      // FI_EALREADY: too late to withdraw the message, which goes on from a copy; see Send
 	ErrOther        = errno.ErrOther        // FI_EOTHER: of Number, an error that has none
 
 	ErrNoEntry   = errno.ErrNoEntry   // FI_ENOENT
 	ErrNoBuffers = errno.ErrNoBuffers // FI_ENOBUFS: memory for what nobody asked for holds senders back here
-	ErrAlready   = errno.ErrAlready   // FI_EALREADY
 	ErrTooSmall  = errno.ErrTooSmall  // FI_ETOOSMALL: buffers here grow
 	ErrAvail     = errno.ErrAvail     // FI_EAVAIL: errors here come in the order of completions
 	ErrBadFlags  = errno.ErrBadFlags  // FI_EBADFLAGS: wishes here are typed

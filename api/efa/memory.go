@@ -16,6 +16,7 @@ import (
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/runtime/arena"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Access is what a memory region may be used for; zero means AccessSend and
@@ -118,11 +119,17 @@ const (
 // Alloc returns n bytes of zeroed, page-aligned memory outside the Go heap, in the
 // kind of memory that the device reaches best: the recommended source of buffers.
 // It lives until Close; using its bytes afterwards crashes the program. ErrNoMR
-// means that the device takes no more regions.
+// means that the device takes no more regions, ErrNoMemory that the host, or the limit of the
+// process's container, leaves less.
 func (d *Domain) Alloc(n int, a Access) (_ *MemoryRegion, err error) {
 	defer formed("alloc", &err)
 	if n <= 0 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrInvalid, n)
+	}
+	if free, err := sys.FreeMemory(); n >= checkedAlloc && uint64(n) < 1<<50 && err == nil { // more is no size at all
+		if err := room(n, free); err != nil {
+			return nil, err
+		}
 	}
 	return d.register(a, func(a device.Access) (device.MR, error) { return d.fab.dev.Alloc(n, a) })
 }
@@ -209,9 +216,26 @@ func registerErrno(err error) Errno {
 		return ErrNoMR
 	case errors.Is(err, device.ErrClosed):
 		return ErrClosed
+	case errors.Is(err, syscall.EMFILE):
+		return 24 // FI_EMFILE
+	case errors.Is(err, syscall.ENFILE):
+		return 23 // FI_ENFILE
 	default:
 		return ErrNotSupported
 	}
+}
+
+// checkedAlloc is from how many bytes on Alloc looks whether there is so much memory.
+const checkedAlloc = 1 << 20
+
+// room refuses memory that there is not: beyond what the host has available, and the limit of the process's
+// memory cgroup leaves, the kernel ends processes when it is touched. An eighth stays for others.
+func room(n int, free uint64) error {
+	if most := free - free/8; uint64(n) > most {
+		return fmt.Errorf("%w: %d bytes, of %d that the host and the memory cgroup (a container's limit) leave this process; "+
+			"ask for less, or raise the limit (memory.max, docker run --memory=)", ErrNoMemory, n, most)
+	}
+	return nil
 }
 
 // Bytes is the memory; nil after Close, and of a dma-buf.

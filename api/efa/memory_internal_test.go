@@ -138,3 +138,12 @@ func FuzzRemote(f *testing.F) {
 		require.GreaterOrEqual(t, addr+r.Len(), addr)
 	})
 }
+
+// TestRoom: memory beyond what is left to this process is refused before it is touched, with what to do.
+func TestRoom(t *testing.T) {
+	require.NoError(t, room(7<<20, 8<<20))
+	err := room(7<<20+1, 8<<20)
+	require.ErrorIs(t, err, ErrNoMemory)
+	require.ErrorContains(t, err, "raise the limit")
+	require.ErrorIs(t, room(1, 0), ErrNoMemory)
+}

@@ -86,7 +86,10 @@ func Token(v uint64) OpOption { return OpOption{kind: optToken, u: v} }
 func From(a Addr) OpOption { return OpOption{kind: optFrom, u: uint64(a)} }
 
 // Wait makes Peek, Claim and their forms for tags wait until there is a message, or ctx ends.
-// Elsewhere it means nothing: what else can wait does.
+// With [Inject] Send and SendTag return when the device has the message, and those before it: then the
+// end of the process loses no more of them than the device does, and what waits here because the peer
+// takes no more. Of software devices shm has put it into the peer's memory, tcp into the socket.
+// Elsewhere Wait means nothing: what else can wait does.
 var Wait = OpOption{kind: optWait}
 
 // Complete asks for a completion level.

@@ -183,8 +183,10 @@ func TestContext(t *testing.T) {
 			marker := make(chan error, 1)
 			go func() { marker <- a.ep.Send(testContext(t), a.peer, []byte("marker")) }()
 			q := make([]byte, 500000)
+			left := err
 			m, err := b.ep.Recv(testContext(t), q)
 			require.NoError(t, err)
+			require.Equal(t, m.N == len(q), errors.Is(left, efa.ErrAlready))
 			if m.N == len(q) {
 				require.Equal(t, pattern(500000), q)
 				m, err = b.ep.Recv(testContext(t), q)

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/runtime/shard"
 )
 
 // SendReq is a message to send.
@@ -38,8 +39,8 @@ type SendReq struct {
 // in the order of the calls.
 //
 // If ctx ends first, a message of which nothing was sent is withdrawn;
-// otherwise what is left of it goes out from a copy, or, beyond DetachLimit, Send
-// waits for the protocol, at most PeerTimeout.
+// otherwise what is left of it goes out from a copy, and the error is ErrAlready, too, or, beyond
+// DetachLimit, Send waits for the protocol, at most PeerTimeout.
 func (e *Endpoint) Send(ctx context.Context, to Addr, p []byte, opts ...OpOption) error {
 	if err := e.send(ctx, to, p, false, 0, opts); err != nil {
 		return e.refused(ope.KindSend, to, err)
@@ -82,7 +83,7 @@ func (e *Endpoint) send(ctx context.Context, to Addr, p []byte, tagged bool, tag
 	if w.kinds != 0 {
 		e.leaving(req, &w)
 		if inject {
-			return e.inject(ctx, req)
+			return e.inject(ctx, req, w.has(optWait))
 		}
 	}
 	return e.do(ctx, req, &e.tx, nil)
@@ -263,7 +264,7 @@ func (e *Endpoint) injectable(to Addr, n int) error {
 
 // inject hands a request over whose buffer is the caller's again when the call returns. Its peer
 // is in the address vector.
-func (e *Endpoint) inject(ctx context.Context, req *ope.Request) error {
+func (e *Endpoint) inject(ctx context.Context, req *ope.Request, handOver bool) error {
 	if !e.tx.takeOne() && !e.tx.take(1, false) {
 		var err error
 		if req, err = e.wait(ctx, req, &e.tx); err != nil {
@@ -286,8 +287,24 @@ func (e *Endpoint) inject(ctx context.Context, req *ope.Request) error {
 	}
 	own(req)
 	e.submit(req)
-	e.sh.Drive()
+	if handOver {
+		e.handedOver()
+	} else {
+		e.sh.Drive()
+	}
 	return nil
+}
+
+// handedOver waits until the device has what was submitted before. A turn gives it to the device after it
+// has taken it from the ring, perhaps at its end, which it has come to when another one begins.
+func (e *Endpoint) handedOver() {
+	for range 2 {
+		var taken shard.Signal
+		e.control(taken.Set)
+		if e.sh.Wait(context.Background(), &taken) != nil {
+			return // it was closed, and no device will get it
+		}
+	}
 }
 
 // fewInjected is how many injected operations may be in progress before the goroutine

@@ -75,7 +75,10 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request, places *semaphore, 
 		c.putOther()
 	}
 	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
-		err = contextError(ctx, ended)
+		goesOn := errors.Is(err, ErrAlready)
+		if err = contextError(ctx, ended); goesOn {
+			err = fmt.Errorf("%w; the message goes on from a copy: %w", err, ErrAlready)
+		}
 	}
 	return err
 }
@@ -152,7 +155,7 @@ func (e *Endpoint) run(ctx context.Context, req *ope.Request) error {
 			putMore(req)
 			return errNoPeer(Addr(req.Peer))
 		}
-		return e.inject(ctx, req)
+		return e.inject(ctx, req, false)
 	}
 	return e.made(ctx, req, &e.tx, nil)
 }

@@ -44,3 +44,26 @@ func deviceFor(addr string) (string, error) {
 	}
 	return "auto", nil
 }
+
+// givable is an error if the address of an endpoint that this host alone can reach is to be given out to
+// others: it would be of no use to them, and is not for them to know.
+func givable(a efa.Address, at net.Addr) error {
+	if tcp, ok := at.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() {
+		return nil
+	}
+	for path := range strings.SplitSeq(a.String(), ";") {
+		scheme, _, _ := strings.Cut(path, "://")
+		raw, _ := a.Raw(scheme)
+		switch scheme {
+		case "shm", "sim":
+		case "tcp":
+			if !netip.AddrFrom16(raw.GID()).Unmap().IsLoopback() {
+				return nil
+			}
+		default:
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: other hosts can dial %v, but not reach the endpoint: listen at 127.0.0.1 or localhost, "+
+		"or give Setup.Fabric.TCP a Secret or TLS", efa.ErrInvalid, at)
+}

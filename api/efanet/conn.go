@@ -12,18 +12,20 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Conn is a connection: a stream of bytes in each direction. It is what [Dial] and
 // [Listener.Accept] return; beyond net.Conn it has CloseRead and CloseWrite, as a net.TCPConn has.
 // All methods may be called by any number of goroutines.
 //
-// Writes of less than 64 KiB are copied, and wait only if 128 KiB of them are still unread. A
-// larger one is handed to the reader piece by piece as it reads, without a copy in between where
+// Writes of less than 64 KiB are copied, and wait only if 128 KiB of them are still unread, less what
+// the last ones cost: up to 6 KiB. A larger one is handed to the reader piece by piece as it reads, without a copy in between where
 // the device can do that, and returns when the reader has all of it.
 //
 // After an error of Write n is how many bytes the other side has, or will have unless it dies or
-// the connection breaks.
+// the connection breaks. What Write has counted arrives also if the process ends without Close, as
+// far as the other side takes it; Close makes sure.
 type Conn struct {
 	hub  *hub
 	peer *peer
@@ -73,18 +75,20 @@ func newConn(h *hub, p *peer) *Conn {
 	c.life, c.giveUp = context.WithCancel(h.ctx)
 	c.in.init()
 	c.out.init()
+	h.byID.Store(c.id, c)
 	return c
 }
 
 // leave forgets the connection.
 func (c *Conn) leave() {
 	c.giveUp()
+	c.hub.byID.Delete(c.id)
 	c.hub.leave(c)
 }
 
 // begin says what the other side has answered.
 func (c *Conn) begin(to uint64, a accepted) {
-	c.to, c.out.window, c.out.credit = to, a.window, a.window
+	c.to, c.out.window, c.out.credit, c.out.presses = to, a.window, a.window, a.window&joins != 0
 	c.hub.begun(c, a.epoch)
 }
 
@@ -125,7 +129,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.in.limit, t) }
 
 // SetWriteDeadline sets until when calls of Write may wait, also those in progress. A piece that
-// the reader is taking at that moment is completed.
+// the reader is taking at that moment counts, and goes on from a copy.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.out.limit, t) }
 
 func (c *Conn) setDeadline(l *limit, t time.Time) error {
@@ -221,10 +225,23 @@ func (c *Conn) unreachable() error {
 
 // send injects a frame.
 func (c *Conn) send(ctx context.Context, l lane, k kind, value uint64, p []byte) error {
+	return c.sendTo(ctx, l.tag(c.to), k, value, p)
+}
+
+// hand is send for the last frame of a Write: when it returns the device has all of them.
+func (c *Conn) hand(ctx context.Context, l lane, k kind, value uint64, p []byte) error {
 	if err := c.unreachable(); err != nil {
 		return err
 	}
-	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.Data(head(k, value)))
+	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.Wait, efa.Data(head(k, value)))
+}
+
+// sendTo injects a frame that need not be to the connection.
+func (c *Conn) sendTo(ctx context.Context, tag uint64, k kind, value uint64, p []byte) error {
+	if err := c.unreachable(); err != nil {
+		return err
+	}
+	return c.hub.ep.SendTag(ctx, c.peer.at, tag, p, efa.Inject, efa.Data(head(k, value)))
 }
 
 // next receives a frame.
@@ -236,17 +253,14 @@ func (c *Conn) next(ctx context.Context, l lane) (efa.Delivery, error) {
 	var long *efa.TooLongError
 	if errors.As(err, &long) {
 		err = violation("a frame of %d bytes", long.Claimed.Message.N)
-		c.hub.served.Go(func() { _ = long.Claimed.Discard(c.hub.ctx) }) // which takes as long as its sender likes
+		c.discard(long.Claimed)
 	}
 	return d, err
 }
 
-// move sends bytes that the other side has granted, from where they lie.
-func (c *Conn) move(k kind, value uint64, p []byte) error {
-	if err := c.unreachable(); err != nil {
-		return err
-	}
-	return c.hub.ep.SendTag(c.hub.ctx, c.peer.at, laneBulk.tag(c.to), p, efa.Data(head(k, value)))
+// discard throws a message away, which takes as long as its sender likes.
+func (c *Conn) discard(cl *efa.Claimed) {
+	c.hub.served.Go(func() { _ = cl.Discard(c.hub.ctx) })
 }
 
 // acknowledged sends a frame without a body, also to a peer that has failed, and waits until the
@@ -326,6 +340,13 @@ func (l *limit) err() error {
 	return nil
 }
 
+// over reports whether the direction has ended.
+func (l *limit) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended != nil
+}
+
 // set moves the deadline; the zero time is none.
 func (l *limit) set(t time.Time) {
 	l.mu.Lock()
@@ -346,6 +367,44 @@ func (l *limit) end(err error) {
 	p := newPeriod(time.Time{})
 	p.cancel(err)
 	l.change(p)
+}
+
+// patience is how long hold goes on after a deadline.
+const patience = 50 * time.Millisecond
+
+// hold is a context of what cannot be taken up again once it was left: it ends at once with the
+// direction, but with a deadline only if that lasts. done gives it up.
+func (l *limit) hold(parent context.Context) (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	now := l.ctx()
+	stop := context.AfterFunc(now, func() {
+		for ctx.Err() == nil {
+			select {
+			case <-now.Done():
+			case <-ctx.Done():
+				return
+			}
+			why := context.Cause(now)
+			if errors.Is(why, os.ErrDeadlineExceeded) {
+				again := clock.NewTimer(patience)
+				select {
+				case <-again.C:
+				case <-ctx.Done():
+					again.Stop()
+					return
+				}
+			}
+			if next := l.ctx(); next == now {
+				cancel(why)
+			} else {
+				now = next
+			}
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+	}
 }
 
 func (l *limit) change(p *period) { l.now.Swap(p).cancel(errMoved) }

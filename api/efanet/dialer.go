@@ -81,21 +81,9 @@ func (d *Dialer) dial(ctx context.Context, addr string) (*Conn, error) {
 	return newConn(h, p).open(ctx)
 }
 
-// resolve is the address of the endpoint that addr means.
-func (h *hub) resolve(ctx context.Context, addr string) (efa.Address, error) {
-	if isText(addr) {
-		return efa.ParseAddress(addr)
-	}
-	at, err := h.ep.AddressVector().Resolve(ctx, addr)
-	if err != nil {
-		return efa.Address{}, err
-	}
-	return h.ep.AddressVector().Lookup(at)
-}
-
 // open asks the other side for the connection and waits for its answer.
 func (c *Conn) open(ctx context.Context) (*Conn, error) {
-	o := open{c.id, accepted{window, c.peer.mine}, c.hub.ep.Address()}
+	o := open{c.id, accepted{window, c.peer.mine}, c.hub.ep.Address().String()}
 	err := c.hub.ep.SendTag(ctx, c.peer.at, laneOpen.tag(0), o.marshal(), efa.Data(head(kindOpen, version)))
 	if err != nil {
 		if ctx.Err() == nil {
@@ -153,26 +141,64 @@ func (c *Conn) abandon() {
 // hubs are endpoints for dialing, by device. They are closed when their last connection is.
 type hubs struct {
 	mu  sync.Mutex
-	has map[string]*hub
+	has map[string]*opened
+}
+
+// opened is a hub, or one that a call is about to open.
+type opened struct {
+	done chan struct{} // closed: what follows is there
+	h    *hub
+	err  error
 }
 
 // shared has those of the process.
 var shared hubs
 
-// get begins a use of the hub on a device, which it opens if need be.
+// get begins a use of the hub on a device, which it opens if need be. Calls for the same device wait
+// for the one that does, each as long as it likes to.
 func (s *hubs) get(ctx context.Context, device string, setup efa.Setup) (*hub, error) {
+	for {
+		o, mine := s.at(device)
+		if mine {
+			o.h, o.err = openHub(ctx, setup)
+			if o.err != nil {
+				s.drop(device, o)
+			}
+			close(o.done)
+			return o.h, o.err
+		}
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if o.err == nil && o.h.use() {
+			return o.h, nil
+		}
+		s.drop(device, o) // this call, or another one, opens the next
+	}
+}
+
+// at is what there is for a device; mine: the caller is to open it.
+func (s *hubs) at(device string) (o *opened, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.has[device]; h != nil && h.use() {
-		return h, nil
-	}
-	h, err := openHub(ctx, setup)
-	if err != nil {
-		return nil, err
+	if o := s.has[device]; o != nil {
+		return o, false
 	}
 	if s.has == nil {
-		s.has = map[string]*hub{}
+		s.has = map[string]*opened{}
 	}
-	s.has[device] = h
-	return h, nil
+	o = &opened{done: make(chan struct{})}
+	s.has[device] = o
+	return o, true
+}
+
+// drop forgets what has ended, or was never opened.
+func (s *hubs) drop(device string, o *opened) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.has[device] == o {
+		delete(s.has, device)
+	}
 }

@@ -13,6 +13,6 @@
 // docs/efanet.md has the protocol between the two sides, and what it promises.
 //
 // Start reading at conn.go, then frame.go for the frames between two sides, reader.go and
-// writer.go for the two directions of a connection, and hub.go for the connections of an
-// endpoint and the watch over its peers.
+// writer.go for the two directions of a connection, hub.go for the connections of an endpoint,
+// and peer.go for what its peers ask.
 package efanet

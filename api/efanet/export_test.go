@@ -29,3 +29,23 @@ func TakeForDead(c net.Conn) {
 	err := efa.ErrPeerFailed
 	c.(*Conn).peer.failed.Store(&err)
 }
+
+// KeepIdle has endpoints that are opened from now on keep so many peers without connections, until the
+// test is over.
+func KeepIdle(n int) (back func()) {
+	was := maxIdle
+	maxIdle = n
+	return func() { maxIdle = was }
+}
+
+// Known is how many addresses a listener's endpoint has.
+func Known(l net.Listener) int { return l.(*Listener).hub.ep.AddressVector().Len() }
+
+// ID is a connection's here.
+func ID(c net.Conn) uint64 { return c.(*Conn).id }
+
+// Give has a listener give its address out at a socket.
+func Give(l, at net.Listener) { l.(*Listener).give(at) }
+
+// Givable is givable.
+func Givable(a efa.Address, at net.Addr) error { return givable(a, at) }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"net"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +18,8 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efanet"
+	"github.com/efactor/efactor/internal/testenv"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // failing is a device whose queue pairs can be made to fail.
@@ -154,4 +159,171 @@ func TestDeviceFails(t *testing.T) {
 	require.NoError(t, a.Close())
 	require.NoError(t, c.Close())
 	require.NoError(t, l.Close())
+}
+
+// stalling is a device of which one look takes a while.
+type stalling struct {
+	holding
+	stall  atomic.Bool
+	begun  chan struct{} // closed: that look has begun
+	goesOn chan struct{} // closed: it is to end
+}
+
+type stallingQP struct {
+	device.QP
+	dev *stalling
+}
+
+func (d *stalling) OpenQP(c device.QPConfig) (device.QP, error) {
+	qp, err := d.holding.OpenQP(c)
+	return &stallingQP{qp, d}, err
+}
+
+func (q *stallingQP) Poll(c []device.Completion) int {
+	if q.dev.stall.CompareAndSwap(true, false) {
+		close(q.dev.begun)
+		<-q.dev.goesOn
+	}
+	return q.QP.Poll(c)
+}
+
+// TestWriteHandsOver: when Write returns the device has the bytes, also if another goroutine runs the endpoint
+// and is slow: the process may end then.
+func TestWriteHandsOver(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	device := func() device.Device {
+		d, err := f.OpenDevice(sim.DeviceConfig{})
+		require.NoError(t, err)
+		return d
+	}
+	l, err := (&efanet.ListenConfig{Setup: &efa.Setup{Fabric: efa.Config{Device: device()}}}).Listen(soon(t), "")
+	require.NoError(t, err)
+	dev := &stalling{
+		holding: holding{Device: device(), look: binary.LittleEndian.AppendUint64(nil, tag(2, 1))},
+		begun:   make(chan struct{}), goesOn: make(chan struct{}),
+	}
+	c, err := (&efanet.Dialer{Setup: &efa.Setup{Fabric: efa.Config{Device: dev}}}).Dial(soon(t), l.Addr().String())
+	require.NoError(t, err)
+	a, err := l.Accept()
+	require.NoError(t, err)
+	dev.stall.Store(true)
+	read := make(chan error)
+	go func() {
+		_, err := c.Read(make([]byte, 1)) // it looks at the device
+		read <- err
+	}()
+	<-dev.begun
+	go func() {
+		<-clock.NewTimer(50 * time.Millisecond).C // after which Write has begun, but for a busy machine
+		close(dev.goesOn)
+	}()
+	_, err = c.Write(make([]byte, 10_000))
+	require.NoError(t, err)
+	require.EqualValues(t, 3, dev.seen.Load(), "the device has fewer frames than Write has counted")
+	_, err = a.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, <-read)
+	require.NoError(t, a.Close())
+	require.NoError(t, c.Close())
+	require.NoError(t, l.Close())
+}
+
+// deaf is a device that hears nothing once a transfer has begun.
+type deaf struct {
+	device.Device
+	bulk []byte // is in the first packet of one
+	able atomic.Bool
+	deaf atomic.Bool
+}
+
+type deafQP struct {
+	device.QP
+	dev *deaf
+}
+
+func (d *deaf) OpenQP(c device.QPConfig) (device.QP, error) {
+	qp, err := d.Device.OpenQP(c)
+	return &deafQP{qp, d}, err
+}
+
+func (q *deafQP) PostSend(wr *device.SendWR) error {
+	if q.dev.able.Load() && bytes.Contains(wr.Header, q.dev.bulk) {
+		q.dev.deaf.Store(true)
+	}
+	return q.QP.PostSend(wr)
+}
+
+func (q *deafQP) Poll(c []device.Completion) int {
+	if q.dev.deaf.Load() {
+		return 0
+	}
+	return q.QP.Poll(c)
+}
+
+// TestReadOfStandstill: a Read whose bytes have begun to come and come no more ends by its deadline, set before
+// or meanwhile, and by Close.
+func TestReadOfStandstill(t *testing.T) {
+	for name, end := range map[string]func(net.Conn) error{
+		"deadline": func(c net.Conn) error { return c.SetReadDeadline(time.Unix(1, 0)) },
+		"Close":    net.Conn.Close,
+	} {
+		for _, limited := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/limited=%v", name, limited), func(t *testing.T) {
+				f, err := sim.New(sim.Config{})
+				require.NoError(t, err)
+				device := func() device.Device {
+					d, err := f.OpenDevice(sim.DeviceConfig{})
+					require.NoError(t, err)
+					return d
+				}
+				l, err := (&efanet.ListenConfig{Setup: &efa.Setup{
+					Fabric:   efa.Config{Device: device()},
+					Endpoint: efa.EndpointConfig{Protocol: efa.ProtocolConfig{PeerTimeout: time.Hour}},
+				}}).Listen(soon(t), "")
+				require.NoError(t, err)
+				dev := &deaf{Device: device(), bulk: binary.LittleEndian.AppendUint64(nil, tag(3, 1))}
+				c, err := (&efanet.Dialer{Setup: &efa.Setup{Fabric: efa.Config{Device: dev}}}).Dial(soon(t), l.Addr().String())
+				require.NoError(t, err)
+				a, err := l.Accept()
+				require.NoError(t, err)
+				dev.able.Store(true)
+				if limited {
+					require.NoError(t, a.SetReadDeadline(clock.Deadline(time.Hour)))
+				}
+				wrote, read := make(chan struct{}), make(chan error, 1)
+				go func() {
+					defer close(wrote)
+					_, _ = c.Write(make([]byte, 1<<20))
+				}()
+				go func() {
+					_, err := a.Read(make([]byte, 1<<20))
+					read <- err
+				}()
+				require.Eventually(t, dev.deaf.Load, testenv.Hang, time.Millisecond)
+				began := clock.System.Now()
+				require.NoError(t, end(a))
+				select {
+				case err = <-read:
+				case <-clock.NewTimer(testenv.Hang).C:
+					t.Fatal("Read still waits")
+				}
+				if testenv.All() && name == "deadline" {
+					require.Less(t, clock.System.Now().Sub(began), 150*time.Millisecond)
+				}
+				if name == "deadline" {
+					require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+				} else {
+					require.ErrorIs(t, err, net.ErrClosed)
+				}
+				dev.able.Store(false)
+				dev.deaf.Store(false)
+				_, _ = a.Write([]byte("something to poll"))
+				_ = a.Close()
+				require.NoError(t, c.Close())
+				<-wrote
+				require.NoError(t, l.Close())
+			})
+		}
+	}
 }

@@ -23,7 +23,7 @@ const (
 	laneStream lane = 2 // to the reader: DATA, OFFER, FIN or RESET
 	laneBulk   lane = 3 // to the reader, for an OFFER: BULK, WITHDRAW
 	laneBack   lane = 4 // to the writer: ACCEPT or REFUSE once, then CREDIT, GRANT, STOP
-	laneWatch  lane = 5 // GONE; the id is 0. A receive on it ends with the peer
+	laneWatch  lane = 5 // GONE and PRESS; the id is 0. A receive on it ends with the peer
 )
 
 const (
@@ -55,12 +55,16 @@ const (
 	kindStop                     // nobody reads any more
 	kindPing                     // body: an epoch of the receiver's that the sender has connections of
 	kindGone                     // value: an epoch of the sender's, of which it has no connections any more
+	kindPress                    // value: the receiver's id of a connection for which the writer has no credit left
 )
 
 const (
 	version = 1
-	// window is how much credit a reader gives in all: what may wait for it at a time.
-	window = 128 << 10
+	// window is how much credit a reader gives in all: what may wait for it at a time. It is a number
+	// of bytes, as far as the reader joins.
+	window = 128<<10 | joins
+	// joins is a bit of the window that a side states: its reader joins what has come at PRESS.
+	joins = 1
 	// frameCost is what a frame costs beside its bytes: the memory that the endpoint has for a
 	// message that nobody has received, see cost.
 	frameCost = 2048
@@ -144,6 +148,8 @@ func parse(l lane, m *efa.Message) (frame, error) {
 		ok, body = l == laneOpen && f.value == 0, maxOpen
 	case kindGone:
 		ok = l == laneWatch && f.value > 0
+	case kindPress:
+		ok = l == laneWatch && f.value > 0 && f.value <= maxID
 	}
 	if !ok || f.n > body {
 		return f, violation("a frame of kind %d with value %#x and %d bytes on lane %d", f.kind, f.value, f.n, l)
@@ -159,7 +165,7 @@ func parse(l lane, m *efa.Message) (frame, error) {
 //	+--------+--------+
 type accepted struct {
 	window int
-	epoch  uint64 // the sender's, see hub.watch
+	epoch  uint64 // the sender's, see hub.begun
 }
 
 // open is the body of an OPEN: what the other side must know to answer.
@@ -171,14 +177,14 @@ type accepted struct {
 type open struct {
 	id uint64
 	accepted
-	from efa.Address
+	from string // not checked
 }
 
 const maxOpen = 4096
 
 func (o *open) marshal() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, o.id)
-	return append(o.accepted.append(b), o.from.String()...)
+	return append(o.accepted.append(b), o.from...)
 }
 
 func (o *open) unmarshal(b []byte) error {
@@ -193,11 +199,7 @@ func (o *open) unmarshal(b []byte) error {
 	if err != nil {
 		return err
 	}
-	from, err := efa.ParseAddress(string(b[20:]))
-	if err != nil {
-		return violation("an OPEN: %v", err)
-	}
-	*o = open{id, a, from}
+	*o = open{id, a, string(b[20:])}
 	return nil
 }
 
@@ -228,11 +230,11 @@ func parseAccepted(b []byte) (accepted, error) {
 //	+--------+------------------+
 type ping struct {
 	epoch uint64 // the receiver's
-	from  efa.Address
+	from  string // not checked
 }
 
 func (p *ping) marshal() []byte {
-	return append(binary.LittleEndian.AppendUint64(nil, p.epoch), p.from.String()...)
+	return append(binary.LittleEndian.AppendUint64(nil, p.epoch), p.from...)
 }
 
 func (p *ping) unmarshal(b []byte) error {
@@ -243,10 +245,6 @@ func (p *ping) unmarshal(b []byte) error {
 	if epoch == 0 || epoch > maxValue {
 		return violation("a PING with epoch %#x", epoch)
 	}
-	from, err := efa.ParseAddress(string(b[8:]))
-	if err != nil {
-		return violation("a PING: %v", err)
-	}
-	*p = ping{epoch, from}
+	*p = ping{epoch, string(b[8:])}
 	return nil
 }

@@ -34,6 +34,7 @@ const (
 	kStop
 	kPing
 	kGone
+	kPress
 )
 
 func sender(t *testing.T, d *efa.Delivery) efa.Address {

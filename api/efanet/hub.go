@@ -24,37 +24,23 @@ type hub struct {
 	ids      atomic.Uint64
 	epochs   atomic.Uint64
 	askEvery time.Duration
+	maxIdle  int
 	to       atomic.Pointer[Listener] // gets connections that others open; nil: they are refused
+	over     atomic.Pointer[error]    // why the endpoint answers nobody any more
 	served   sync.WaitGroup           // its goroutines
+
+	byID sync.Map // its connections, by their ids here
 
 	mu    sync.Mutex
 	users int
+	conns int
 	peers map[efa.Addr]*peer
-	idle  []*peer // those without connections, the longest first
+	idle  []*peer // those that nothing is to be done for, the longest first
 }
 
-// peer is an endpoint at the other side of connections. The hub owns it.
-type peer struct {
-	at     efa.Addr
-	text   string // its address
-	conns  int
-	on     map[*Conn]struct{}    // of these, those that are open
-	mine   uint64                // the epoch that we have told it, see hub.watch
-	theirs uint64                // the one that it has told us; 0: none yet
-	failed atomic.Pointer[error] // why nothing reaches it any more
-}
-
-// err is why nothing reaches the peer any more; nil: it is alive as far as is known.
-func (p *peer) err() error {
-	if err := p.failed.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// start posts a receive as soon as there is room for it: many goroutines that read may have taken
+// start posts an operation as soon as there is room for it: many goroutines that read may have taken
 // the endpoint's for a moment.
-func (h *hub) start(r *efa.RecvReq) (*efa.Op, error) {
+func (h *hub) start(r efa.Request) (*efa.Op, error) {
 	for {
 		op, err := h.ep.Start(r)
 		if !errors.Is(err, efa.ErrAgain) {
@@ -71,10 +57,10 @@ func (h *hub) start(r *efa.RecvReq) (*efa.Op, error) {
 }
 
 const (
-	// startAgain is when an endpoint is asked once more that had no room for a receive.
+	// startAgain is when an endpoint is asked once more that had no room for an operation.
 	startAgain = time.Millisecond
-	// maxIdle is how many peers without connections stay in the address vector.
-	maxIdle = 256
+	// maxPeers is how many peers there are at most beside maxIdle.
+	maxPeers = maxConns
 	// maxConns is how many connections an endpoint has: what nobody has read of all of them, in
 	// the smallest frames, is less than the messages that an endpoint keeps (ope.MaxOps), beyond
 	// which it gives a peer up. Each may wait for two frames, of which nextMemory and maxOps leave
@@ -87,16 +73,20 @@ const (
 	// beside it, of which CREDIT may come by the quarter of the window.
 	connMemory = window + 16*frameCost
 	// peerMemory is what the connections with one peer may leave unread, and so bounds how many
-	// there are; totalMemory is the same for all peers.
-	peerMemory  = 1 << 30
+	// there are; totalMemory is the same for all peers. It is also what a peer can fill with frames to
+	// nobody.
+	peerMemory  = 512 << 20
 	totalMemory = 2 << 30
-	// openAhead is how many receives are posted for connections that others open.
-	openAhead = 4
+	// openAhead is how many receives are posted, at most, for what peers ask.
+	openAhead = 32
 	// shutdownTime is for how long a hub that ends waits for its last frames to leave.
 	shutdownTime = time.Second
 )
 
-var errMany = errors.New("efanet: as many connections as the endpoint takes")
+// maxIdle is how many peers without connections stay in the address vector.
+var maxIdle = 256
+
+var errMany = errors.New("efanet: as many connections as the endpoint takes, or as one peer may have of them")
 
 // openHub opens the endpoint that a setup describes. The caller is its first user.
 func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
@@ -104,13 +94,14 @@ func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 	setDefault(&cfg.TxDepth, maxOps)
 	setDefault(&cfg.RxDepth, maxOps)
 	setDefault(&cfg.NextMemory, nextMemory)
+	setDefault(&cfg.Protocol.DetachLimit, maxGrant) // so that a Write that ends leaves a whole grant behind
 	setDefault(&cfg.Protocol.PeerMemory, peerMemory)
 	setDefault(&cfg.Protocol.TotalMemory, max(totalMemory, cfg.Protocol.PeerMemory))
 	ep, err := efa.OpenEndpoint(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{ep: ep, local: Addr{ep.Address().String()}, askEvery: askEvery, users: 1, peers: map[efa.Addr]*peer{}}
+	h := &hub{ep: ep, local: Addr{ep.Address().String()}, askEvery: askEvery, maxIdle: maxIdle, users: 1, peers: map[efa.Addr]*peer{}}
 	h.epochs.Store(rand.Uint64()) // so that no other endpoint that had this address has had the same
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.served.Go(h.serve)
@@ -146,15 +137,27 @@ func (h *hub) end() {
 	_ = h.ep.Close()
 }
 
-// use begins a use, unless the hub has ended.
+// use begins a use, unless the hub has ended, or its endpoint has failed.
 func (h *hub) use() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.users == 0 {
+	if h.users == 0 || h.over.Load() != nil {
 		return false
 	}
 	h.users++
 	return true
+}
+
+// resolve is the address of the endpoint that addr means.
+func (h *hub) resolve(ctx context.Context, addr string) (efa.Address, error) {
+	if isText(addr) {
+		return efa.ParseAddress(addr)
+	}
+	at, err := h.ep.AddressVector().Resolve(ctx, addr)
+	if err != nil {
+		return efa.Address{}, err
+	}
+	return h.ep.AddressVector().Lookup(at)
 }
 
 // join counts a connection with the endpoint at an address, and as a use of the hub.
@@ -168,25 +171,24 @@ func (h *hub) join(a efa.Address) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := h.peers[at]
-	if p == nil || p.err() != nil { // one that has failed keeps its connections, which are over
-		h.idle = without(h.idle, p)
-		p = &peer{at: at, text: a.String(), on: map[*Conn]struct{}{}, mine: h.nextEpoch()}
-		if err := h.watch(p); err != nil {
-			return nil, err
-		}
-		h.peers[at] = p
-		h.idle = append(h.idle, p)
-	}
-	if int64(p.conns+1)*connMemory > h.ep.Config().Protocol.PeerMemory || h.users > maxConns {
+	p := h.peerAt(at, a.String())
+	defer h.settle(p)
+	if !h.count(p) {
 		return nil, errMany
 	}
-	if p.conns == 0 {
-		h.idle = without(h.idle, p)
+	return p, nil
+}
+
+// count counts one more connection with a peer, if there is room for it. One peer may have three
+// times what it leaves to the others. The hub is locked.
+func (h *hub) count(p *peer) bool {
+	if int64(p.conns+1)*connMemory > h.ep.Config().Protocol.PeerMemory || p.conns >= 3*(maxConns-h.conns) {
+		return false
 	}
 	p.conns++
+	h.conns++
 	h.users++
-	return p, nil
+	return true
 }
 
 // leave undoes join.
@@ -194,18 +196,33 @@ func (h *hub) leave(c *Conn) {
 	p := c.peer
 	h.mu.Lock()
 	delete(p.on, c)
-	if p.conns--; p.conns == 0 && h.peers[p.at] == p {
-		h.idle = append(h.idle, p)
-	}
-	if len(h.idle) > maxIdle {
-		first := h.idle[0]
-		h.idle = h.idle[1:]
-		delete(h.peers, first.at)
-		// Under the lock, so that nobody takes its handle meanwhile. The shard answers at once.
-		_ = h.ep.AddressVector().Remove(h.ctx, first.at)
-	}
+	p.conns--
+	h.conns--
+	h.settle(p)
 	h.mu.Unlock()
 	h.release()
+}
+
+// settle puts a peer on the list of those that nothing is to be done for, or takes it off. The hub
+// is locked.
+func (h *hub) settle(p *peer) {
+	rests := p.conns == 0 && len(p.opens) == 0 && p.pinged == 0 && !p.answering
+	if rests == p.rests || h.peers[p.at] != p {
+		return
+	}
+	p.rests = rests
+	if !rests {
+		h.idle = without(h.idle, p)
+		return
+	}
+	if h.idle = append(h.idle, p); len(h.idle) <= h.maxIdle {
+		return
+	}
+	first := h.idle[0]
+	h.idle = h.idle[1:]
+	delete(h.peers, first.at)
+	// Under the lock, so that nobody takes its handle meanwhile. The shard answers at once.
+	_ = h.ep.AddressVector().Remove(h.ctx, first.at)
 }
 
 func without(list []*peer, p *peer) []*peer {
@@ -272,88 +289,4 @@ func (h *hub) gone(p *peer, epoch uint64) {
 	}
 	h.mu.Unlock()
 	loseAll(gone)
-}
-
-// watch learns of the end of a peer, also where nobody reads: an injected frame does not tell.
-// And it asks the peer whether it still knows of the connections.
-func (h *hub) watch(p *peer) error {
-	req := efa.RecvReq{From: p.at, Directed: true, Tagged: true, Tag: laneWatch.tag(0)}
-	op, err := h.start(&req)
-	if err != nil {
-		return err
-	}
-	h.served.Go(func() {
-		again := clock.NewTimer(h.askEvery)
-		defer again.Stop()
-		var asked *efa.Op
-		for err == nil {
-			select {
-			case <-op.Done():
-				if err = h.heard(p, op); err == nil {
-					op, err = h.start(&req)
-				}
-			case <-again.C:
-				again.Reset(h.askEvery)
-				asked = h.ask(p, asked)
-			}
-		}
-		p.failed.Store(&err)
-	})
-	return nil
-}
-
-// heard takes what has come on laneWatch: GONE, or the error that is the peer's end.
-func (h *hub) heard(p *peer, op *efa.Op) error {
-	c, err := op.Wait(h.ctx)
-	if err != nil {
-		return err
-	}
-	f, err := parse(laneWatch, &c.Message)
-	if err != nil {
-		return err
-	}
-	h.gone(p, f.value)
-	return nil
-}
-
-// ask sends a PING, unless there is nothing to ask or the one before has not left yet.
-func (h *hub) ask(p *peer, before *efa.Op) *efa.Op {
-	if before != nil {
-		select {
-		case <-before.Done():
-		default:
-			return before
-		}
-	}
-	h.mu.Lock()
-	q, conns := ping{p.theirs, h.ep.Address()}, len(p.on)
-	h.mu.Unlock()
-	if conns == 0 {
-		return nil
-	}
-	op, err := h.ep.Start(&efa.SendReq{To: p.at, Tagged: true, Tag: laneOpen.tag(0), Buf: q.marshal(), HasData: true, Data: head(kindPing, 0)})
-	if err != nil {
-		return nil // the next time will do
-	}
-	return op
-}
-
-// pinged answers a PING, if its sender is to learn something.
-func (h *hub) pinged(m *efa.Message, body []byte) {
-	var q ping
-	if q.unmarshal(body) != nil || !isFrom(m, q.from) {
-		return
-	}
-	at, err := h.ep.AddressVector().Insert(q.from)
-	if err != nil {
-		return // it cannot be reached
-	}
-	h.mu.Lock()
-	p := h.peers[at]
-	known := p != nil && p.err() == nil && p.mine == q.epoch
-	h.mu.Unlock()
-	if !known {
-		// Without waiting, since others want answers, too. If it gets lost, the next PING has one.
-		_, _ = h.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: laneWatch.tag(0), Inject: true, HasData: true, Data: head(kindGone, q.epoch)})
-	}
 }

@@ -30,7 +30,7 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 // is that of the endpoint. At host:port the endpoint's address is given out by TCP to
 // everybody who dials that, and the connections themselves go by the best device that both
 // sides have (the device "auto"); hosts other than loopback need credentials in
-// Setup.Fabric.TCP. ctx is for the opening alone.
+// Setup.Fabric.TCP, and so does ":8080", which is all of them. ctx is for the opening alone.
 func (cfg *ListenConfig) Listen(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := cfg.listen(ctx, addr)
 	if err != nil {
@@ -62,21 +62,40 @@ func (cfg *ListenConfig) listen(ctx context.Context, addr string) (*Listener, er
 		}
 	}
 	h, err := openHub(ctx, s)
+	if err == nil && rendezvous != nil {
+		if err = givable(h.ep.Address(), rendezvous.Addr()); err != nil {
+			h.release()
+		}
+	}
 	if err != nil {
 		if rendezvous != nil {
 			_ = rendezvous.Close() // nothing was sent
 		}
 		return nil, err
 	}
-	l := &Listener{hub: h, queue: make(chan *Conn, backlog), addr: h.local}
+	l := &Listener{hub: h, queue: make(chan *Conn, backlog), waiting: map[*peer]int{}, addr: h.local}
 	l.limit.init()
 	h.to.Store(l)
+	if err := h.over.Load(); err != nil { // it was before it could tell the listener
+		l.limit.end(*err)
+	}
 	if rendezvous != nil {
 		l.addr = Addr{rendezvous.Addr().String()}
-		ctx := l.closed()
-		l.giving.Go(func() { _ = h.ep.Serve(ctx, rendezvous) })
+		l.give(rendezvous)
 	}
 	return l, nil
+}
+
+// give gives the endpoint's address out at a socket until the listener closes. An end before that is
+// an error of Accept.
+func (l *Listener) give(at net.Listener) {
+	ctx, stop := context.WithCancel(l.hub.ctx)
+	l.stop = stop
+	l.giving.Go(func() {
+		if err := l.hub.ep.Serve(ctx, at); err != nil {
+			l.limit.end(err)
+		}
+	})
 }
 
 // Listener takes connections. It is what Listen returns.
@@ -86,40 +105,57 @@ type Listener struct {
 	limit  limit // of Accept
 	giving sync.WaitGroup
 
-	mu    sync.Mutex
-	ended bool
-	queue chan *Conn
-	stop  context.CancelFunc
+	mu      sync.Mutex
+	ended   bool
+	queue   chan *Conn
+	waiting map[*peer]int // how many of them are there
+	stop    context.CancelFunc
 }
 
-// closed is a context that ends with the listener.
-func (l *Listener) closed() context.Context {
-	ctx, stop := context.WithCancel(l.hub.ctx)
-	l.stop = stop
-	return ctx
-}
-
-// enqueue has a connection wait for Accept. It reports false if there is no room.
-func (l *Listener) enqueue(c *Conn) bool {
+// enqueue has a connection wait for Accept, and lets the other side know: that is under way. It
+// returns nil if there is no room. Those of one peer may take three times what they leave to others.
+func (l *Listener) enqueue(c *Conn) *efa.Op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended || len(l.queue) == cap(l.queue) {
-		return false
+	free := cap(l.queue) - len(l.queue)
+	if l.ended || free == 0 || l.waiting[c.peer] >= 3*free {
+		return nil
 	}
-	if c.accept() != nil {
-		return false
+	op, err := c.accept()
+	if err != nil {
+		return nil
 	}
+	l.waiting[c.peer]++
 	l.queue <- c
-	return true
+	return op
 }
 
-// Accept waits for a connection.
+// accept lets the other side know that its connection is there.
+func (c *Conn) accept() (*efa.Op, error) {
+	return c.hub.ep.Start(&efa.SendReq{
+		To: c.peer.at, Tagged: true, Tag: laneBack.tag(c.to), Buf: accepted{window, c.peer.mine}.append(nil),
+		HasData: true, Data: head(kindAccept, c.id),
+	})
+}
+
+// dequeued is the end of a connection's wait.
+func (l *Listener) dequeued(c *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting[c.peer]--; l.waiting[c.peer] == 0 {
+		delete(l.waiting, c.peer)
+	}
+}
+
+// Accept waits for a connection. Once the endpoint, or what gives its address out, has failed,
+// the error is that.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		ctx := l.limit.ctx()
 		if ctx.Err() == nil {
 			select {
 			case c := <-l.queue:
+				l.dequeued(c)
 				return c, nil
 			case <-ctx.Done():
 			}
@@ -173,108 +209,4 @@ func (l *Listener) Close() error {
 			return nil
 		}
 	}
-}
-
-// serve takes what others open, until the endpoint ends. A listener that is still there by then
-// learns why.
-func (h *hub) serve() {
-	err := h.take()
-	if l := h.to.Load(); l != nil {
-		l.limit.end(err)
-	}
-}
-
-// take waits for channels, not on the endpoint: goroutines that wait for bytes drive the device, and
-// are not to hand it to this one.
-func (h *hub) take() error {
-	type slot struct {
-		op  *efa.Op
-		buf []byte
-	}
-	var slots [openAhead]slot
-	for i := range slots {
-		slots[i].buf = make([]byte, maxOpen)
-	}
-	post := func(s *slot) (err error) {
-		s.op, err = h.start(&efa.RecvReq{Tagged: true, Tag: laneOpen.tag(0), Buf: s.buf})
-		return err
-	}
-	for i := range slots {
-		if err := post(&slots[i]); err != nil {
-			return err
-		}
-	}
-	for i := 0; ; i = (i + 1) % openAhead {
-		s := &slots[i]
-		<-s.op.Done()
-		c, err := s.op.Wait(h.ctx)
-		if errors.Is(err, efa.ErrClosed) || errors.Is(err, efa.ErrIO) {
-			return err
-		}
-		if err == nil {
-			h.opened(&c.Message, s.buf[:c.N])
-		}
-		if err := post(s); err != nil {
-			return err
-		}
-	}
-}
-
-// opened answers an OPEN or a PING. One that is none has no answer: there is nobody to give it to.
-func (h *hub) opened(m *efa.Message, body []byte) {
-	f, err := parse(laneOpen, m)
-	switch {
-	case err != nil:
-		return
-	case f.kind == kindPing:
-		h.pinged(m, body)
-		return
-	}
-	var o open
-	if o.unmarshal(body) != nil || !isFrom(m, o.from) {
-		return
-	}
-	p, err := h.join(o.from)
-	if err != nil {
-		if errors.Is(err, errMany) {
-			h.refuse(o, refusedMany)
-		}
-		return
-	}
-	l := h.to.Load()
-	c := newConn(h, p)
-	c.begin(o.id, o.accepted)
-	switch {
-	case l == nil:
-		h.refuse(o, refusedNobody)
-	case !l.enqueue(c):
-		h.refuse(o, refusedBacklog)
-	default:
-		return
-	}
-	go c.leave() // which may end the hub, and then waits for this goroutine
-}
-
-// accept lets the other side know that its connection is there.
-func (c *Conn) accept() error {
-	return c.hub.ep.SendTag(c.hub.ctx, c.peer.at, laneBack.tag(c.to), accepted{window, c.peer.mine}.append(nil),
-		efa.Inject, efa.Data(head(kindAccept, c.id)))
-}
-
-func (h *hub) refuse(o open, why refusal) {
-	at, err := h.ep.AddressVector().Insert(o.from)
-	if err != nil {
-		return // it cannot be reached
-	}
-	_ = h.ep.SendTag(h.ctx, at, laneBack.tag(o.id), nil, efa.Inject, efa.Data(head(kindRefuse, uint64(why))))
-}
-
-// isFrom reports whether an address that a message states is its sender's.
-func isFrom(m *efa.Message, a efa.Address) bool {
-	for _, scheme := range []string{"shm", "tcp", "efa", "sim"} {
-		if raw, ok := a.Raw(scheme); ok && raw == m.Raw() {
-			return true
-		}
-	}
-	return false
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/efactor/efactor/api/efa"
@@ -22,6 +24,9 @@ type reader struct {
 	rest    []byte       // received, and not read yet
 	held    efa.Delivery // has rest, if it is a DATA frame
 	charge  int          // what the frame of rest costs
+	joined  []byte       // received behind rest, see join; each byte costs as much credit
+	bytes   bool         // rest was joined
+	pressed atomic.Bool  // a goroutine is about to join
 	pos     uint64       // how many bytes of the stream have come
 	owed    int          // credit to give back
 	offered int          // bytes of an OFFER that have not come yet
@@ -49,7 +54,7 @@ func (r *reader) read(p []byte) (int, error) {
 		if len(p) == 0 {
 			return 0, nil
 		}
-		if len(r.rest) > 0 {
+		if r.refill(); len(r.rest) > 0 {
 			return r.take(p), nil
 		}
 		if r.err != nil {
@@ -66,13 +71,23 @@ func (r *reader) read(p []byte) (int, error) {
 	}
 }
 
+// refill has what was joined follow rest.
+func (r *reader) refill() {
+	if len(r.rest) == 0 && len(r.joined) > 0 {
+		r.rest, r.bytes, r.joined = r.joined, true, nil
+	}
+}
+
 // take copies from rest, and gives its frame back when that is empty.
 func (r *reader) take(p []byte) int {
 	n := copy(p, r.rest)
+	if r.bytes {
+		r.consumed(n)
+	}
 	if r.rest = r.rest[n:]; len(r.rest) > 0 {
 		return n
 	}
-	r.rest = nil
+	r.rest, r.bytes = nil, false
 	r.held.Release()
 	r.held = efa.Delivery{}
 	r.consumed(r.charge)
@@ -82,11 +97,16 @@ func (r *reader) take(p []byte) int {
 
 // consumed gives credit back, in few frames.
 func (r *reader) consumed(charge int) {
-	if r.owed += charge; r.owed < window/4 || r.stopped {
-		return
+	if r.owed += charge; r.owed >= window/4 {
+		r.giveBack()
 	}
-	r.tell(kindCredit, uint64(r.owed))
-	r.owed = 0
+}
+
+func (r *reader) giveBack() {
+	if r.owed > 0 && !r.stopped {
+		r.tell(kindCredit, uint64(r.owed))
+		r.owed = 0
+	}
 }
 
 // tell sends a frame to the other side's writer.
@@ -107,19 +127,30 @@ func (r *reader) more(ctx context.Context, p []byte) (n int, err error) {
 	if err != nil {
 		return 0, r.keep(ctx, err)
 	}
-	f, err := parse(laneStream, &d.Message)
-	if err == nil && (f.kind == kindData || f.kind == kindFin) && f.value != r.pos&maxValue {
-		err = violation("a frame of kind %d behind byte %d after byte %d", f.kind, f.value, r.pos)
-	}
+	f, err := r.parse(&d.Message)
 	if err == nil && f.kind == kindData {
 		r.rest, r.held, r.charge = d.Body, d, cost(f.n)
 		r.pos += uint64(f.n)
 		return r.take(p), nil
 	}
 	d.Release()
+	return 0, r.heed(f, err)
+}
+
+// parse is parse of a frame on the stream, at the place where the reader is.
+func (r *reader) parse(m *efa.Message) (frame, error) {
+	f, err := parse(laneStream, m)
+	if err == nil && (f.kind == kindData || f.kind == kindFin) && f.value != r.pos&maxValue {
+		err = violation("a frame of kind %d behind byte %d after byte %d", f.kind, f.value, r.pos)
+	}
+	return f, err
+}
+
+// heed does what a frame without data says.
+func (r *reader) heed(f frame, err error) error {
 	switch {
 	case err != nil:
-		return 0, r.c.broken(&r.err, err)
+		return r.c.broken(&r.err, err)
 	case f.kind == kindOffer:
 		r.offered, r.seq = f.size(), f.seq()
 		r.consumed(cost(0))
@@ -131,7 +162,50 @@ func (r *reader) more(ctx context.Context, p []byte) (n int, err error) {
 		r.stop()
 		r.c.out.end(r.err)
 	}
-	return 0, nil
+	return nil
+}
+
+// press has what has come joined as soon as no call of Read is waiting for it.
+func (r *reader) press() {
+	if r.pressed.Swap(true) {
+		return
+	}
+	go func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.pressed.Store(false)
+		if !r.limit.over() {
+			r.join()
+			r.giveBack()
+		}
+	}()
+}
+
+// join moves short frames that nobody has read from the endpoint, where each takes up a packet, to
+// memory of the connection's, and gives back what that saves. So many small writes take as much
+// credit as they have bytes.
+func (r *reader) join() {
+	for r.err == nil && r.bulk == nil && r.offered == 0 && len(r.joined) < window {
+		cl, err := r.c.hub.ep.ClaimTag(r.c.life, laneStream.match(r.c.id), r.c.from...)
+		if err != nil {
+			return // there is none, or Read will have the error
+		}
+		f, err := r.parse(&cl.Message)
+		if err != nil || f.kind != kindData {
+			r.c.discard(cl)
+			_ = r.heed(f, err) // the error is Read's
+			return
+		}
+		at := len(r.joined)
+		r.joined = slices.Grow(r.joined, f.n)[:at+f.n]
+		if _, err := cl.Recv(r.c.hub.ctx, r.joined[at:]); err != nil {
+			r.joined = r.joined[:at]
+			_ = r.c.broken(&r.err, err)
+			return
+		}
+		r.pos += uint64(f.n)
+		r.owed += cost(f.n) - f.n
+	}
 }
 
 // keep returns an error, and has later calls return it as well unless it is one of ctx.
@@ -162,19 +236,68 @@ func (r *reader) transfer(ctx context.Context, p []byte) (int, error) {
 			return 0, r.keep(ctx, err)
 		}
 	}
-	b, err := r.fetch(ctx, p)
+	cl, f, err := r.claim(ctx)
+	_, limited := ctx.Deadline()
 	switch {
+	case err == nil && (limited || len(p) < f.n):
+		r.fetch(func() ([]byte, error) { return receive(r.c.hub.ctx, cl, make([]byte, f.n)) })
+		return 0, r.await(ctx)
 	case err == nil:
+		b, err := r.direct(cl, p[:f.n])
+		if err != nil {
+			return 0, err
+		}
 		return r.place(p, b), nil
 	case ctx.Err() == nil || errors.Is(err, errFrame):
 		return 0, r.c.broken(&r.err, err)
 	}
-	r.bulk = &fetched{done: make(chan struct{})}
-	go func(f *fetched) {
-		f.b, f.err = r.fetch(r.c.life, nil)
-		close(f.done)
-	}(r.bulk)
+	r.fetch(func() ([]byte, error) {
+		cl, f, err := r.claim(r.c.life)
+		if err != nil {
+			return nil, err
+		}
+		return receive(r.c.hub.ctx, cl, make([]byte, f.n))
+	})
 	return 0, context.Cause(ctx)
+}
+
+// fetch has a goroutine take what was granted: calls wait for it by await, as long as they like to.
+func (r *reader) fetch(take func() ([]byte, error)) {
+	f := &fetched{done: make(chan struct{})}
+	r.bulk = f
+	go func() {
+		f.b, f.err = take()
+		close(f.done)
+	}()
+}
+
+// direct receives what was granted into a caller's memory, which it must not be put into after the call. So
+// the connection ends if the other side, which has begun to send it, stands still beyond a deadline
+// that was set meanwhile.
+func (r *reader) direct(cl *efa.Claimed, p []byte) ([]byte, error) {
+	ctx, done := r.limit.hold(r.c.hub.ctx)
+	defer done()
+	b, err := receive(ctx, cl, p)
+	if err == nil {
+		return b, nil
+	}
+	why := context.Cause(ctx)
+	if ctx.Err() == nil || r.c.hub.ctx.Err() != nil {
+		return nil, r.c.broken(&r.err, err)
+	}
+	if !r.limit.over() {
+		_ = r.c.broken(&r.err, violation("what was granted does not come: %v", why))
+		return nil, why
+	}
+	r.offered -= len(p) // the endpoint takes it and throws it away
+	r.pos += uint64(len(p))
+	r.granted = 0
+	return nil, why
+}
+
+func receive(ctx context.Context, cl *efa.Claimed, p []byte) ([]byte, error) {
+	_, err := cl.Recv(ctx, p)
+	return p[:len(p):len(p)], err
 }
 
 // place has what came for a grant: as many bytes, or none if the offer was withdrawn.
@@ -195,11 +318,11 @@ func (r *reader) place(p, b []byte) int {
 	return r.take(p)
 }
 
-// fetch receives the answer to a grant, into p or into memory of its own. It changes nothing.
-func (r *reader) fetch(ctx context.Context, p []byte) ([]byte, error) {
+// claim waits for the answer to a grant. It changes nothing.
+func (r *reader) claim(ctx context.Context) (*efa.Claimed, frame, error) {
 	cl, err := r.c.hub.ep.ClaimTag(ctx, laneBulk.match(r.c.id), r.c.fromWait...)
 	if err != nil {
-		return nil, err
+		return nil, frame{}, err
 	}
 	f, err := parse(laneBulk, &cl.Message)
 	switch {
@@ -210,13 +333,10 @@ func (r *reader) fetch(ctx context.Context, p []byte) ([]byte, error) {
 		err = violation("%d bytes where %d were granted", f.n, r.granted)
 	}
 	if err != nil {
-		return nil, errors.Join(err, cl.Discard(r.c.hub.ctx))
+		r.c.discard(cl)
+		return nil, f, err
 	}
-	if len(p) < f.n {
-		p = make([]byte, f.n)
-	}
-	_, err = cl.Recv(r.c.hub.ctx, p[:f.n]) // also after a deadline: it takes as long as the transfer
-	return p[:f.n:f.n], err
+	return cl, f, nil
 }
 
 // await waits for bytes that an earlier call has left.
@@ -242,12 +362,12 @@ func (r *reader) drain(ctx context.Context) {
 	r.stop()
 	p := make([]byte, maxFrame)
 	for r.err == nil && ctx.Err() == nil {
-		if len(r.rest) > 0 {
+		if r.refill(); len(r.rest) > 0 {
 			r.take(p)
 			continue
 		}
 		_, _ = r.more(ctx, p) // the error is r's, or ctx's
 	}
 	r.held.Release()
-	r.rest, r.held = nil, efa.Delivery{}
+	r.rest, r.joined, r.held = nil, nil, efa.Delivery{}
 }

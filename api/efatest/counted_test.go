@@ -24,7 +24,7 @@ func (n *node) counts() *efa.ArrivalsConfig {
 }
 
 // counted reports whether a write's data is such as its target counts.
-func (n *node) counted(a *access) bool { return n.ep.Arrivals() != nil && a.data <= math.MaxUint32 }
+func (n *node) counted(a *access) bool { return n.ep.Arrivals() != nil && n.run.p.comes(a) <= math.MaxUint32 }
 
 // hearCounted takes what was counted as heard.
 func (r *run) hearCounted() {
@@ -44,7 +44,7 @@ func (r *run) hearCounted() {
 				r.fail("endpoint %d counted %d of %v", n.id, count, a)
 			}
 			a.told += count
-			a.heardData = a.data
+			a.heardData = r.p.comes(a)
 			n.told += count
 			r.stats["remote write counted"] += uint64(count)
 		}
@@ -63,7 +63,7 @@ func (r *run) hearCounted() {
 func (r *run) checkData(a *access) {
 	direct := a.protocol == ope.DirectWrite
 	switch {
-	case a.told > 0 && a.heardData != a.data, direct && a.data > math.MaxUint32 && a.listed() == 0:
+	case a.told > 0 && a.heardData != r.p.comes(a), direct && a.data > math.MaxUint32 && a.listed() == 0:
 		r.fail("%v by %v came with data %#x, not %#x", a, a.protocol, a.heardData, a.data)
 	case a.told > 0 && direct:
 		r.stats["direct write with data"]++

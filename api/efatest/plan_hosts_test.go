@@ -102,11 +102,11 @@ func (np *nodePlan) talkLike(e *era.Profile) {
 }
 
 // drawEras draws the releases of a seed. Those that send a connid without a request
-// for it are not compatible with the oldest.
+// for it are not compatible with the oldest. Builds between releases read another PEER_ERROR.
 func drawEras(d draw) (list []era.Profile) {
 	old := d.chance(.5)
 	for _, e := range era.All {
-		if old && e.AlwaysConnID || !old && !e.Has(wire.FeatureConnIDHeader) {
+		if old && e.AlwaysConnID || !old && !e.Has(wire.FeatureConnIDHeader) || e.PeerErrors != wire.PeerErrorForm24 {
 			continue
 		}
 		list = append(list, e)

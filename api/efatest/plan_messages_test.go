@@ -137,7 +137,7 @@ func (p *plan) drawManner(d draw, m *message) {
 	// it cannot be copied, that peer may be failed.
 	copied := m.mem == plain && p.nodes[m.From].cfg.Protocol.DetachLimit == 0
 	if p.flavor == fickle && m.style != injected && m.Len <= maxSize && d.chance(.1) &&
-		(copied || p.both(m.From, m.To, wire.FeaturePeerError)) {
+		(copied || p.tellsAborts(m.From, m.To)) {
 		m.timeout = d.upTo(100*time.Microsecond) + 1
 	}
 }
@@ -171,7 +171,7 @@ const (
 // does not know PEER_ERROR would have to be failed if the memory were closed.
 func (p *plan) drawMemory(d draw, at, to int) memory {
 	m := pick(d, plain, plain, plain, pooled, pooled, own)
-	if p.flavor == fickle && m == own && d.chance(.3) && p.both(at, to, wire.FeaturePeerError) {
+	if p.flavor == fickle && m == own && d.chance(.3) && p.tellsAborts(at, to) {
 		m = doomed
 	}
 	return m

@@ -194,10 +194,23 @@ func (p *plan) knows(i int, f wire.Feature) bool {
 // both reports whether two endpoints have a word for a feature.
 func (p *plan) both(i, k int, f wire.Feature) bool { return p.knows(i, f) && p.knows(k, f) }
 
+// tellsAborts reports whether one of two endpoints tells the other that a message is given up.
+func (p *plan) tellsAborts(i, k int) bool {
+	return p.both(i, k, wire.FeaturePeerError) && !p.nodes[i].cfg.Protocol.Homogeneous
+}
+
 // cutsData reports whether an endpoint sends 32 bits of remote CQ data in tagged
 // messages.
 func (p *plan) cutsData(i int) bool {
 	return p.nodes[i].era != nil && p.nodes[i].era.CQData32
+}
+
+// comes is the data with which a write comes: of releases since 2.2 the lower half.
+func (p *plan) comes(a *access) uint64 {
+	if e := p.nodes[a.from].era; e != nil && e.WriteData32 {
+		return uint64(uint32(a.data))
+	}
+	return a.data
 }
 
 // updates are the operations that change memory. Differences are efactor's alone, so they are

@@ -22,8 +22,8 @@
 //	kubernetes  JOB_COMPLETION_INDEX: an indexed Job
 //	alone       nothing: one rank
 //
-// Traces that contradict each other or lack a part are an error, never a reason to go on
-// with the next. docs/launch.md has the command lines, and all variables.
+// Traces that contradict each other or lack a part, and those of launchers that are not
+// spoken, are an error, never a reason to go on with the next. docs/launch.md has the command lines, and all variables.
 //
 // # How ranks meet
 //

@@ -156,6 +156,9 @@ func (e *environment) readLocal() error {
 		return nil
 	}
 	n, ok, err := e.number(envLocalSize, 1, MaxSize)
+	if err == nil && !ok && e.get(envLocalRank) != "" {
+		return bad("%s is set, %s is not", envLocalRank, envLocalSize)
+	}
 	if err != nil || !ok {
 		return err
 	}
@@ -204,6 +207,8 @@ type place struct {
 	rank, size           int
 	localRank, localSize int // localSize 0: not said
 	job                  string
+	agent, start         string       // ranks of one agent are of one start; "": not said
+	left                 func() error // why this process is left over from a former start; may be nil
 	join                 func(context.Context, *environment, *place) (carrier, error)
 	// stays: the launcher expects the process to sign off at its end.
 	stays bool
@@ -296,7 +301,12 @@ const aloneName = "alone"
 
 const aloneText = "none: this process is alone"
 
-func (*environment) findNothing() (*place, error) {
+func (e *environment) findNothing() (*place, error) {
+	if e.cfg.Launcher != aloneName {
+		if err := e.findHalf(); err != nil {
+			return nil, err
+		}
+	}
 	return &place{launcher: aloneText, size: 1, join: joinAlone}, nil
 }
 

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"bytes"
+	"context"
 	"flag"
 	"io"
 	"log/slog"
@@ -14,6 +16,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // with is an environment of lines NAME=value.
@@ -46,7 +52,13 @@ func TestFind(t *testing.T) {
 		err            string
 	}{
 		{"", aloneText, 0, 1, ""},
-		{"RANK=1 WORLD_SIZE=2", aloneText, 0, 1, ""}, // too plain without the rest
+		{"RANK=1", aloneText, 0, 1, ""}, // too plain without the rest, see TestAloneTells
+		{"RANK=0 WORLD_SIZE=1", aloneText, 0, 1, ""},
+		{"PMI_RANK=0 PMI_SIZE=1", aloneText, 0, 1, ""},
+		{"EFACTOR_LAUNCHER=alone PMI_RANK=1 PMI_SIZE=2 EFACTOR_RENDEZVOUS=h:1 RANK=1 MASTER_ADDR=h", aloneText, 0, 1, ""},
+		{strings.ReplaceAll(torchVars, "ADDR=m", "ADDR=[::1]"), "rendezvous at [::1]:29501", 2, 4, ""},
+		{strings.ReplaceAll(torchVars, "ADDR=m", "ADDR=fe80::1%eth0"), "rendezvous at [fe80::1%eth0]:29501", 2, 4, ""},
+		{strings.ReplaceAll(slurmVars, "n[04-05]", "n4,n[4]"), "slurm: step 42.3, rendezvous at 127.0.0.1:", 1, 2, ""}, // parts of a heterogeneous step
 		{"SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_ID=1", aloneText, 0, 1, ""},
 		{ownVars, "env: EFACTOR_ variables, rendezvous at h:1", 1, 3, ""},
 		{ownVars + torchVars + agentVars + hydraVars + slurmVars, "env: EFACTOR_", 1, 3, ""},
@@ -88,6 +100,24 @@ func TestFind(t *testing.T) {
 		{"EFACTOR_RANK=0 EFACTOR_SIZE=2 EFACTOR_RENDEZVOUS=:1", "", 0, 0, "want host:port"},
 		{"EFACTOR_RANK=0 EFACTOR_SIZE=2 EFACTOR_RENDEZVOUS=h:0", "", 0, 0, "port"},
 		{"EFACTOR_SIZE=2", "", 0, 0, "EFACTOR_SIZE=2"},
+		{"EFACTOR_RENDEZVOUS=h:1", "", 0, 0, "EFACTOR_RANK is not set"},
+		{"EFACTOR_LOCAL_RANK=1", "", 0, 0, "EFACTOR_LOCAL_RANK is set, EFACTOR_LOCAL_SIZE is not"},
+		{"RANK=1 WORLD_SIZE=2", "", 0, 0, "not set: MASTER_ADDR, MASTER_PORT"},
+		{"RANK=1 WORLD_SIZE=2 MASTER_ADDR=h", "", 0, 0, "not set: MASTER_PORT"},
+		{"RANK=1 MASTER_ADDR=h MASTER_PORT=1", "", 0, 0, "not set: WORLD_SIZE"},
+		{"TORCHELASTIC_RUN_ID=x WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1", "", 0, 0, "(TORCHELASTIC_RUN_ID), but RANK is not set"},
+		{strings.ReplaceAll(torchVars, "ADDR=m", "ADDR=m:1"), "", 0, 0, `"m:1" is neither a host's name`},
+		{"PMI_RANK=1 PMI_SIZE=2", "", 0, 0, "PMI_FD is not set"},
+		{"PMI_RANK=1", "", 0, 0, "PMI_FD is not set"},
+		{"PMI_PORT=h:1", "", 0, 0, "PMI_ID is not set"},
+		{"PMI_ID=1", "", 0, 0, "PMI_PORT is not set"},
+		{"PMIX_RANK=1 PMIX_NAMESPACE=x", "", 0, 0, "PMIX_RANK"},
+		{"PALS_RANKID=1 PMI_RANK=1 PMI_SIZE=2", "", 0, 0, "PALS_RANKID"},
+		{"MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2", "", 0, 0, "MV2_COMM_WORLD_RANK"},
+		{"FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2", "", 0, 0, "FLUX_TASK_RANK"},
+		{"OMPI_COMM_WORLD_SIZE=2", "", 0, 0, "OMPI_COMM_WORLD_RANK is not set"},
+		{"SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_JOB_ID=4", "", 0, 0, "SLURM_STEP_ID is not set"},
+		{"SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_JOB_ID=4", "", 0, 0, "SLURM_PROCID is not set"},
 		{hydraVars + "EFACTOR_SIZE=3", "", 0, 0, "EFACTOR_SIZE=3"},
 		{"PMI_FD=x PMI_RANK=1 PMI_SIZE=2", "", 0, 0, "PMI_FD"},
 		{"PMI_FD=3", "", 0, 0, "PMI_SIZE is not set"},
@@ -123,6 +153,72 @@ func TestFind(t *testing.T) {
 			assert.Equal(t, []int{c.rank, c.size}, []int{p.rank, p.size}, c.vars)
 		}
 	}
+}
+
+// TestAloneTells: plain variables that need not be a launcher's leave a warning that names them.
+func TestAloneTells(t *testing.T) {
+	for vars, want := range map[string]string{
+		"": "", "RANK=0 WORLD_SIZE=1": "", "EFACTOR_LAUNCHER=alone RANK=1": "",
+		"RANK=1":                     `set=RANK "not set"="WORLD_SIZE, MASTER_ADDR, MASTER_PORT"`,
+		"WORLD_SIZE=2 MASTER_ADDR=h": `set="WORLD_SIZE, MASTER_ADDR"`,
+	} {
+		var out bytes.Buffer
+		e, err := Config{getenv: with(vars), Logger: slog.New(slog.NewTextHandler(&out, nil))}.resolve()
+		require.NoError(t, err)
+		_, err = e.find()
+		require.NoError(t, err)
+		assert.Contains(t, out.String(), want, vars)
+		assert.Equal(t, want != "", strings.Contains(out.String(), "level=WARN"), vars)
+	}
+}
+
+// jobOf is the name of the job that an environment belongs to.
+func jobOf(t *testing.T, vars string) string {
+	e, err := Config{getenv: with(vars)}.resolve()
+	require.NoError(t, err)
+	_, err = e.find()
+	require.NoError(t, err)
+	return e.cfg.Job
+}
+
+// TestStarts: agents of torchrun that count other failures are in one start; a task that Slurm
+// has left over from a former one is not.
+func TestStarts(t *testing.T) {
+	count := func(n string) string { return torchVars + strings.ReplaceAll(agentVars, "COUNT=2", "COUNT="+n) }
+	assert.Equal(t, jobOf(t, count("0")), jobOf(t, count("1")))
+	assert.NotEqual(t, jobOf(t, count("0")), jobOf(t, strings.ReplaceAll(count("0"), "=29500", "=29600")+"EFACTOR_RENDEZVOUS=m:1"))
+	assert.NotEqual(t, jobOf(t, slurmVars), jobOf(t, slurmVars+"SLURM_RESTART_COUNT=1"))
+}
+
+// TestOrphan: a rank that waits for rank 0 gives up when its agent of torchrun has ended.
+func TestOrphan(t *testing.T) {
+	parents := []int{7, 7, 7, 1}
+	left := orphaned(func() int {
+		p := parents[0]
+		parents = parents[1:]
+		return p
+	})
+	p := &place{rank: 1, size: 2, left: left}
+	e, err := Config{getenv: with(""), Logger: slog.New(slog.DiscardHandler)}.resolve()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
+	defer cancel()
+	_, err = joinRendezvous(ctx, e, p, net.JoinHostPort("127.0.0.1", itoa(freeport.Get(t))))
+	require.ErrorContains(t, err, "the agent of torchrun that has started this process (7) has ended")
+	require.Empty(t, parents, "two attempts before")
+}
+
+// TestFormerStart: ranks of one agent have been started together.
+func TestFormerStart(t *testing.T) {
+	at := func(agent, start string) greeting { return greeting{Agent: agent, Start: start} }
+	for _, well := range [][]greeting{
+		{{}, {}}, {at("0", "3"), at("0", "3"), at("1", "0")}, {at("", "1"), at("", "2")}, {at("0", ""), at("0", "")},
+	} {
+		assert.NoError(t, formerStart(well))
+	}
+	var f *board.Failure
+	require.ErrorAs(t, formerStart([]greeting{at("0", "1"), at("1", "9"), at("1", "10"), at("1", "10")}), &f)
+	assert.Equal(t, []any{1, board.Mistake}, []any{f.Rank, f.Kind})
 }
 
 // TestSlurmClusters: steps of two clusters that share a host are not one job.

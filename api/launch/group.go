@@ -56,7 +56,16 @@ func (cfg Config) Init(ctx context.Context) (_ *Group, err error) {
 	g := &Group{
 		Rank: j.Rank, Size: j.Size, LocalRank: j.LocalRank, LocalSize: j.LocalSize, Launcher: j.Launcher, job: j,
 	}
-	if err = g.form(ctx, e); err == nil && !j.stays {
+	left := true
+	defer func() {
+		if left { // Prepare panics, or ends its goroutine: the others need not wait
+			j.Abort(errLeft)
+			_ = g.Close()
+		}
+	}()
+	err = g.form(ctx, e)
+	left = false
+	if err == nil && !j.stays {
 		err = j.Close()
 	}
 	if err != nil {
@@ -65,6 +74,8 @@ func (cfg Config) Init(ctx context.Context) (_ *Group, err error) {
 	}
 	return g, nil
 }
+
+var errLeft = errors.New("its Prepare has not returned")
 
 // form opens the endpoint and makes it known. An error at one rank is reported at
 // all others.

@@ -3,7 +3,9 @@ package launch
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +14,8 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 var errStuck = errors.New("the queue pair is stuck")
@@ -62,6 +66,34 @@ func TestCloseError(t *testing.T) {
 		require.ErrorIs(t, <-sent, efa.ErrClosed)
 		require.NoError(t, d.Close())
 	}
+}
+
+// TestPreparePanics: the other ranks need not wait for one whose Prepare does not return.
+func TestPreparePanics(t *testing.T) {
+	addr := net.JoinHostPort("127.0.0.1", itoa(freeport.Get(t)))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*testenv.Hang)
+	defer cancel()
+	errs := make([]error, 2)
+	var all sync.WaitGroup
+	for r := range errs {
+		cfg := Config{
+			Rank: r, Size: 2, LocalRank: r, LocalSize: 2, Rendezvous: addr, Fabric: efa.Config{DeviceName: "sim"},
+			getenv: with(""), Timeout: 4 * testenv.Hang,
+		}
+		if r == 1 {
+			cfg.Prepare = func(*efa.Domain, *efa.EndpointConfig) error { panic("no queues") }
+		}
+		all.Go(func() {
+			defer func() { _ = recover() }()
+			_, errs[r] = cfg.Init(ctx)
+		})
+	}
+	all.Wait()
+	var re *RankError
+	require.ErrorAs(t, errs[0], &re)
+	require.Equal(t, 1, re.Rank)
+	require.ErrorContains(t, errs[0], errLeft.Error())
+	require.NoError(t, errs[1], "its Init has not returned")
 }
 
 // TestRankNames: a rank is called by its number and its host, unless that could not be the name

@@ -64,7 +64,7 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 		Rank: p.rank, Size: p.size, LocalRank: p.localRank, LocalSize: p.localSize,
 		Launcher: p.launcher, at: at, env: e, stays: p.stays,
 	}
-	if err := j.greet(ctx); err != nil {
+	if err := j.greet(ctx, p); err != nil {
 		_ = j.Close() // the first error is the cause
 		return nil, err
 	}
@@ -81,6 +81,7 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 func joinRendezvous(ctx context.Context, e *environment, p *place, addr string) (carrier, error) {
 	cfg := rendezvous.Config{
 		Rank: p.rank, Size: p.size, Job: e.cfg.Job, Addr: addr, Insecure: e.cfg.Insecure, Logger: e.cfg.Logger,
+		Left: p.left,
 	}
 	if len(e.cfg.Secret) > 0 {
 		a, err := jobcert.FromSecret(e.cfg.Secret)
@@ -269,12 +270,14 @@ type greeting struct {
 	LocalRank int    `json:"localRank"`
 	LocalSize int    `json:"localSize,omitempty"` // 0: its launcher did not say
 	Host      string `json:"host"`
+	Agent     string `json:"agent,omitempty"` // that has started it, and others
+	Start     string `json:"start,omitempty"` // the agent's number of it
 }
 
 // greet exchanges greetings: it finds ranks that do not fit together, and counts those of
 // this host if the launcher has not.
-func (j *Job) greet(ctx context.Context) error {
-	mine, err := json.Marshal(greeting{greetVersion, j.Rank, j.Size, j.LocalRank, j.LocalSize, hostID()})
+func (j *Job) greet(ctx context.Context, p *place) error {
+	mine, err := json.Marshal(greeting{greetVersion, j.Rank, j.Size, j.LocalRank, j.LocalSize, hostID(), p.agent, p.start})
 	if err != nil {
 		return err
 	}
@@ -295,6 +298,9 @@ func (j *Job) greet(ctx context.Context) error {
 			return public(j.Launcher, board.Failed(r, board.Mistake, "rank %d says that it is rank %d of %d, rank %d that there are %d", r, g.Rank, g.Size, j.Rank, j.Size))
 		}
 	}
+	if f := formerStart(greetings); f != nil {
+		return public(j.Launcher, f)
+	}
 	hosts := make(map[string]bool)
 	for _, g := range greetings {
 		hosts[g.Host] = true
@@ -303,6 +309,27 @@ func (j *Job) greet(ctx context.Context) error {
 	j.names = rankNames(greetings)
 	if j.LocalSize == 0 {
 		j.LocalRank, j.LocalSize = neighbors(greetings, j.Rank)
+	}
+	return nil
+}
+
+// formerStart finds a rank that was not started together with others of its agent's.
+func formerStart(all []greeting) error {
+	last := make(map[string]int) // of each agent, the rank that was started last
+	number := func(r int) int {
+		n, _ := strconv.Atoi(all[r].Start)
+		return n
+	}
+	for r, g := range all {
+		if was, ok := last[g.Agent]; g.Agent != "" && (!ok || number(r) > number(was)) {
+			last[g.Agent] = r
+		}
+	}
+	for r, g := range all {
+		if now, ok := last[g.Agent]; ok && number(r) < number(now) {
+			return board.Failed(r, board.Mistake, "rank %d was started by agent %s when that had started %s times before, rank %d when it had %s times: end the process that is left over from a former start",
+				r, g.Agent, g.Start, now, all[now].Start)
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -72,6 +73,9 @@ func checkRendezvous(addr string) error {
 	if host == "" {
 		return bad("rendezvous %q: want host:port, where all ranks find rank 0", addr)
 	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
+		return bad("rendezvous %q: %q is neither a host's name nor an IP address", addr, host)
+	}
 	return nil
 }
 
@@ -103,10 +107,12 @@ func (e *environment) findTorchrun() (*place, error) {
 	return e.torchrun("torchrun")
 }
 
+var torchrunVars = []string{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+
 // findLikeTorchrun: those that set the same variables, for instance Kubeflow's PyTorchJob.
 // They are so plain that all must be there.
 func (e *environment) findLikeTorchrun() (*place, error) {
-	for _, name := range []string{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} {
+	for _, name := range torchrunVars {
 		if e.get(name) == "" {
 			return nil, nil
 		}
@@ -123,8 +129,12 @@ func (e *environment) torchrun(name string) (*place, error) {
 	if p.localRank, p.localSize, err = e.locals("LOCAL_RANK", "LOCAL_WORLD_SIZE"); err != nil {
 		return nil, err
 	}
-	if id := e.get("TORCHELASTIC_RUN_ID"); id != "" { // the agent starts anew after a failure
-		p.job = "torchrun-" + clip(id) + "-" + clip(e.get("TORCHELASTIC_RESTART_COUNT"))
+	// The agents start all ranks anew after a failure. Each counts its own failures, so its ranks
+	// alone have the same count; all agents agree on a port for each start, or keep theirs.
+	if id := e.get("TORCHELASTIC_RUN_ID"); id != "" {
+		p.job = "torchrun-" + clip(id) + "-" + clip(e.get("MASTER_PORT"))
+		p.agent, p.start = clip(e.get("GROUP_RANK")), clip(e.get("TORCHELASTIC_RESTART_COUNT"))
+		p.left = orphaned(os.Getppid)
 	}
 	addr := e.cfg.Rendezvous
 	if addr == "" && size > 1 {
@@ -135,12 +145,27 @@ func (e *environment) torchrun(name string) (*place, error) {
 	return p, e.meetAt(p, addr, envRendezvous)
 }
 
+// orphaned reports whether the process that has started this one has ended. An agent of torchrun
+// ends its ranks before it lets a new start begin, unless it was killed.
+func orphaned(parent func() int) func() error {
+	agent := parent()
+	return func() error {
+		if parent() == agent {
+			return nil
+		}
+		return fmt.Errorf("the agent of torchrun that has started this process (%d) has ended, so it belongs to a former start", agent)
+	}
+}
+
 // torchrunRendezvous is the port after MASTER_PORT: at that one the agent has a store of
 // its own.
 func (e *environment) torchrunRendezvous() (string, error) {
 	host := e.get("MASTER_ADDR")
 	if host == "" {
 		return "", bad("MASTER_ADDR is not set")
+	}
+	if ip, ok := strings.CutPrefix(host, "["); ok { // as URLs have IPv6 addresses
+		host = strings.TrimSuffix(ip, "]")
 	}
 	port, err := e.needed("MASTER_PORT", 1, 1<<16-1)
 	if err != nil {
@@ -222,6 +247,9 @@ func (e *environment) findSlurm() (*place, error) {
 	}
 	id := e.get("SLURM_JOB_ID") + "." + step
 	job := "slurm-" + clip(e.get("SLURM_CLUSTER_NAME")) + "-" + id // clusters may share a host, and all count from 1
+	if n := e.get("SLURM_RESTART_COUNT"); n != "" {                // a task of a former start may live
+		job += "-" + clip(n)
+	}
 	p := &place{launcher: "slurm: step " + id, rank: rank, size: size, job: job}
 	addr := e.cfg.Rendezvous
 	if addr == "" && size > 1 {
@@ -259,10 +287,6 @@ func portOf(job string) int {
 	return firstPort + int(h.Sum32()%numPorts)
 }
 
-// firstSpecialStep is the first of the numbers that Slurm gives to steps without a
-// command of the user's: batch scripts, salloc's interactive step, ssh sessions.
-const firstSpecialStep = 0xfffffff0
-
 // slurmByHand reports whether this process was started by hand from a shell in the step
 // that the variables describe, and not as a task of it. Then Slurm is ignored, or there
 // is an error if the step has other tasks: it is unknown whether they will call Init.
@@ -271,7 +295,7 @@ func (e *environment) slurmByHand(launcher, sizeName string) (skip bool, err err
 		return false, nil // the user has set the launcher
 	}
 	step := e.get("SLURM_STEP_ID")
-	if n, err := strconv.ParseUint(step, 10, 32); err == nil && n >= firstSpecialStep {
+	if specialStep(step) {
 		return true, nil
 	}
 	// srun --pty is the only way by which a task has a terminal. Its variables go on to
@@ -301,4 +325,80 @@ func onTerminal() bool {
 		}
 	}
 	return false
+}
+
+// traces are variables that a launcher gives to each of its processes, and by which alone the
+// others cannot be met: the launcher is one that is not spoken here, or other variables of its
+// are not set. A process with one of them that took itself for alone would be one of several
+// that all do.
+var traces = []struct {
+	name, size string // of the variables; a size of 1 is that of a process that is alone
+	without    string // those that are missing: if they are there, another reason has ruled the launcher out
+	why        string
+}{
+	{envRendezvous, envSize, envRank, envRank + " is not set"},
+	{envRendezvousFD, envSize, envRank, envRank + " is not set"},
+	{"TORCHELASTIC_RUN_ID", "WORLD_SIZE", "RANK", "RANK is not set"},
+	{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK is not set"},
+	{"PALS_RANKID", envPMISize, envPMIFD, "PALS has set no descriptor of PMI-1, " + envPMIFD},
+	{"FLUX_TASK_RANK", "FLUX_JOB_SIZE", envPMIFD, "Flux has set no descriptor of PMI-1, " + envPMIFD},
+	{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "", "MVAPICH2's launcher has set no descriptor of PMI-1, " + envPMIFD},
+	{"ALPS_APP_PE", "", "", "aprun does not say where to meet"},
+	{"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "", "jsrun does not say where to meet"},
+	{envPMIRank, envPMISize, envPMIFD, envPMIFD + " is not set"},
+	{envPMIPort, envPMISize, envPMIID, envPMIID + " is not set"},
+	{envPMIID, envPMISize, envPMIPort, envPMIPort + " is not set"},
+	{"PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "", "PMIx is not spoken here"},
+	{"SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_PROCID is not set"},
+}
+
+// findHalf is an error if there are traces of a launcher, but no way to the other ranks.
+func (e *environment) findHalf() error {
+	for _, t := range traces {
+		s := e.get(t.name)
+		if s == "" || t.without != "" && e.get(t.without) != "" || t.size != "" && e.get(t.size) == "1" || t.name == "SLURM_STEP_ID" && specialStep(s) {
+			continue
+		}
+		return e.half(t.name, t.why)
+	}
+	// A batch script has SLURM_PROCID=0 and no step.
+	if rank := e.get("SLURM_PROCID"); rank != "" && rank != "0" && e.get("SLURM_STEP_ID") == "" {
+		return e.half("SLURM_PROCID", "SLURM_STEP_ID is not set")
+	}
+	return e.findHalfTorchrun()
+}
+
+// findHalfTorchrun looks at variables that are so plain that they may mean anything, unless a
+// rank comes with another of them.
+func (e *environment) findHalfTorchrun() error {
+	var there, missing []string
+	for _, name := range torchrunVars {
+		if e.get(name) == "" {
+			missing = append(missing, name)
+		} else {
+			there = append(there, name)
+		}
+	}
+	switch {
+	case len(there) == 0 || e.get("WORLD_SIZE") == "1":
+	case len(there) > 1 && e.get("RANK") != "":
+		return e.half(strings.Join(there, ", "), "not set: "+strings.Join(missing, ", "))
+	default:
+		e.cfg.Logger.Warn("launch: this process is alone, although others of torchrun's variables are set",
+			"set", strings.Join(there, ", "), "not set", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func (e *environment) half(names, why string) error {
+	return bad("this process seems to be one of several (%s), but %s: start each with %s, %s and %s, or with %s=%s",
+		names, why, envRank, envSize, envRendezvous, envLauncher, aloneName)
+}
+
+// specialStep reports whether a step of Slurm's has no command of the user's: batch scripts,
+// salloc's interactive step, ssh sessions.
+func specialStep(id string) bool {
+	const first = 0xfffffff0
+	n, err := strconv.ParseUint(id, 10, 32)
+	return err == nil && n >= first
 }

@@ -18,8 +18,9 @@ type Profile struct {
 	ShortEOR        bool // EOR is 12 bytes (until 1.13)
 	NoHostID        bool // HANDSHAKE has no host_id (until 1.17)
 	NoDeviceVersion bool // HANDSHAKE has no device_version (until 1.19)
-	P2P             bool // HANDSHAKE says whether the device reaches memory (p2p; after 2.6)
+	P2P             bool // HANDSHAKE says whether the device reaches memory (p2p; after 2.6.0)
 	CQData32        bool // tagged messages carry 32 bits of CQ data (until 1.17)
+	WriteData32     bool // emulated writes carry 32 bits of CQ data, as the device's do (since 2.2)
 	// CreditsAsked: a request asks for a window of as many packets as its message
 	// needs, though the granter gives its own (1.10 to 1.15).
 	CreditsAsked bool

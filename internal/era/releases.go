@@ -10,8 +10,8 @@ import (
 )
 
 // All holds the releases at which something on the wire changed, oldest first, and
-// those that were captured. Each stands for the releases up to the next one. "main"
-// is libfabric after 2.6.
+// those that were captured. Each stands for the releases up to the next one. "main" and "main28"
+// are libfabric between 2.6 and 2.7.
 var All = []Profile{
 	{
 		Name: "1.10",
@@ -48,8 +48,8 @@ var All = []Profile{
 		Name: "1.14",
 		Habits: settings.Habits{
 			Limited: true, Features: upTo(wire.FeatureConnIDHeader), RecvWindow: 16384,
-			Rounding:  settings.Fill,
-			RMANoWait: true, RTRWhole: true,
+			Rounding:    settings.Fill,
+			MediumFirst: true, RMANoWait: true, RTRWhole: true,
 		},
 		NoHostID: true, NoDeviceVersion: true, CQData32: true, CreditsAsked: true,
 		AbortsAhead: true,
@@ -58,8 +58,8 @@ var All = []Profile{
 		Name: "1.16",
 		Habits: settings.Habits{
 			Limited: true, Features: upTo(wire.FeatureRunt), RecvWindow: 16384,
-			Rounding:  settings.RoundUp,
-			ReadWaits: true, RMANoWait: true,
+			Rounding:    settings.RoundUp,
+			MediumFirst: true, ReadWaits: true, RMANoWait: true,
 		},
 		NoHostID: true, NoDeviceVersion: true, CQData32: true,
 		AbortsAhead: true,
@@ -111,30 +111,59 @@ var All = []Profile{
 		OneCompareIOV: true,
 	},
 	{
+		Name: "2.2",
+		Habits: settings.Habits{
+			Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite), RecvWindow: 16384,
+		},
+		WriteData32: true, OneCompareIOV: true,
+	},
+	{
 		Name: "2.3.1",
 		Habits: settings.Habits{
 			Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite), RecvWindow: 16384,
 		},
-		OneCompareIOV: true,
+		WriteData32: true, OneCompareIOV: true,
 	},
 	{
+		// Captured: 2.6.0. Its branch got the p2p word of HANDSHAKE later.
 		Name: "2.6",
 		Habits: settings.Habits{
 			Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite), RecvWindow: 16,
-			AlwaysConnID: true,
+			AlwaysConnID: true, DCUnasked: true,
 		},
-		OneCompareIOV: true,
+		WriteData32: true, OneCompareIOV: true,
 	},
 	{
+		// Captured: main of August 2026, with the first PEER_ERROR.
 		Name: "main",
 		Habits: settings.Habits{
 			Limited: true, Features: upTo(wire.FeaturePeerError), RecvWindow: 16,
-			AlwaysConnID: true, DCUnasked: true,
+			AlwaysConnID: true, DCUnasked: true, PeerErrors: wire.PeerErrorForm20,
 		},
-		P2P:           true,
-		OneCompareIOV: true,
+		P2P: true, WriteData32: true, OneCompareIOV: true,
+	},
+	{
+		// Captured: main as of pull request 12730.
+		Name: "main28",
+		Habits: settings.Habits{
+			Limited: true, Features: upTo(wire.FeaturePeerError), RecvWindow: 16,
+			AlwaysConnID: true, DCUnasked: true, PeerErrors: wire.PeerErrorForm28,
+		},
+		P2P: true, WriteData32: true, OneCompareIOV: true,
+	},
+	{
+		// Captured: a build that stands in for 2.7.0. Pull request 12762 says what that changes.
+		Name: "2.7",
+		Habits: settings.Habits{
+			Limited: true, Features: upTo(wire.FeaturePeerError), RecvWindow: 16,
+			AlwaysConnID: true, DCUnasked: true, PeerErrors: wire.PeerErrorForm24,
+		},
+		P2P: true, WriteData32: true, OneCompareIOV: true,
 	},
 }
+
+// builds are captured ones that are no releases, and the profiles that they have.
+var builds = map[string]string{"f71b950ce": "main28", "like27": "2.7"}
 
 // upTo is the set of features up to last: their ids grew with the releases.
 func upTo(last wire.Feature) wire.Features {
@@ -155,9 +184,12 @@ func ByName(name string) (Profile, bool) {
 	return Profile{}, false
 }
 
-// Of is the profile of a release as the library says it, such as 1.13.2: that of the
+// Of is the profile of a release as the library or a capture says it, such as 1.13.2: that of the
 // newest release of All that is not newer.
 func Of(release string) (Profile, bool) {
+	if name, ok := builds[release]; ok {
+		release = name
+	}
 	if p, ok := ByName(release); ok {
 		return p, true
 	}

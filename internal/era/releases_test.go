@@ -17,7 +17,7 @@ func TestByName(t *testing.T) {
 		require.False(t, seen[p.Name], "%s twice", p.Name)
 		seen[p.Name] = true
 	}
-	for _, name := range []string{"1.10", "1.13", "1.14", "1.16", "1.17.0", "1.18", "1.20", "1.22", "2.0", "2.3.1", "2.6"} {
+	for _, name := range []string{"1.10", "1.13", "1.14", "1.16", "1.17.0", "1.18", "1.20", "1.22", "2.0", "2.2", "2.3.1", "2.6", "2.7"} {
 		require.True(t, seen[name], name)
 	}
 	_, ok := ByName("1.9")
@@ -28,7 +28,8 @@ func TestByName(t *testing.T) {
 func TestOf(t *testing.T) {
 	for release, want := range map[string]string{
 		"1.10": "1.10", "1.11.1": "1.10", "1.13.2": "1.13", "1.17.0": "1.17.0", "1.17.1": "1.17.0", "1.18.2": "1.18",
-		"2.1.0": "2.0", "2.3.1": "2.3.1", "2.5": "2.3.1", "3.0": "2.6", "main": "main",
+		"2.1.0": "2.0", "2.2.0": "2.2", "2.3.1": "2.3.1", "2.5": "2.3.1", "2.6.1": "2.6", "main": "main", "2.7.0": "2.7", "3.0": "2.7",
+		"f71b950ce": "main28", "like27": "2.7",
 	} {
 		p, ok := Of(release)
 		require.True(t, ok, release)
@@ -60,6 +61,14 @@ func TestReleasesAge(t *testing.T) {
 			"OneHandshake":    {old.OneHandshake, p.OneHandshake},
 		} {
 			require.False(t, have[1] && !have[0], "%s came back with %s", what, p.Name)
+		}
+		for what, have := range map[string][2]bool{
+			"AlwaysConnID": {old.AlwaysConnID, p.AlwaysConnID},
+			"DCUnasked":    {old.DCUnasked, p.DCUnasked},
+			"P2P":          {old.P2P, p.P2P},
+			"WriteData32":  {old.WriteData32, p.WriteData32},
+		} {
+			require.False(t, have[0] && !have[1], "%s is over with %s", what, p.Name)
 		}
 		require.Less(t, p.Rounding, old.Rounding+1, p.Name)
 		require.LessOrEqual(t, p.RecvWindow, old.RecvWindow, p.Name)

@@ -149,7 +149,7 @@ func (r *rewrite) change(pkt wire.Packet) (changed bool) {
 	if o := requestOptions(pkt); o != nil {
 		was := *o
 		o.ShortAddr = o.ShortAddr || o.HasRawAddr && p.ShortAddr
-		if p.CQData32 && pkt.Type().IsTagged() {
+		if p.CQData32 && pkt.Type().IsTagged() || p.WriteData32 && pkt.Type().IsRTW() {
 			o.CQData = uint64(uint32(o.CQData))
 		}
 		changed = changed || *o != was

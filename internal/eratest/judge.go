@@ -119,7 +119,11 @@ func (j *Judge) take(b []byte, from wire.RawAddr) *Fault {
 	case wire.TypeCTSData, wire.TypeREADRSP:
 		return s.in.data(&v, s.greeted)
 	case wire.TypePeerError:
-		s.aborted(p.(*wire.PeerError))
+		e := p.(*wire.PeerError)
+		if form := j.profile.PeerErrors; e.Form != form {
+			return bad(RuleForm, "a PEER_ERROR of %d bytes, not %d", e.Len(), form.Len())
+		}
+		s.aborted(e)
 		return nil
 	default:
 	}
@@ -151,13 +155,16 @@ func (j *Judge) side(addr wire.RawAddr, connid uint32) *side {
 	return s
 }
 
-// aborted forgets the operation that the peer gives up.
+// aborted forgets the operation that the peer gives up. The later forms name it by its msg_id,
+// too, if it is a message.
 func (s *side) aborted(p *wire.PeerError) {
-	switch p.RefKind {
-	case wire.RefMsgID, wire.RefMsgIDSkip:
+	switch {
+	case p.Form == wire.PeerErrorForm20 && p.RefKind != wire.RefOpe:
 		s.order.skip(p.OpID)
-	default:
+	case p.OpID != wire.NoOpID:
 		s.out.forget(p.OpID)
 		s.in.forget(p.OpID)
+	case p.Emitter == wire.EmitterTX:
+		s.order.skip(p.MsgID)
 	}
 }

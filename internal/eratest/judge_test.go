@@ -153,7 +153,9 @@ func TestIdsWrap(t *testing.T) {
 // TestPeerError: an aborted operation is over, and a skipped msg_id has had its
 // turn.
 func TestPeerError(t *testing.T) {
-	abort := func(kind wire.RefKind, id uint32) step { return take(&wire.PeerError{RefKind: kind, OpID: id}, 0) }
+	abort := func(kind wire.RefKind, id uint32) step {
+		return take(&wire.PeerError{Form: wire.PeerErrorForm20, RefKind: kind, OpID: id}, 0)
+	}
 	hello := greet(wire.FeaturePeerError, wire.FeatureRDMARead)
 
 	j := judge(t, "main")
@@ -175,6 +177,35 @@ func TestPeerError(t *testing.T) {
 	j = judge(t, "main")
 	tellAll(t, j, hello, take(longCTSMsg(0, false), 100), sent(cts(900), 0), abort(wire.RefOpe, 6))
 	requireFault(t, RuleID, ctsData(100, 100).tell(j))
+}
+
+// TestPeerErrorForms: the later forms name a message by its msg_id, and each release reads its own alone.
+func TestPeerErrorForms(t *testing.T) {
+	hello := greet(wire.FeaturePeerError, wire.FeatureRDMARead)
+	for release, form := range map[string]wire.PeerErrorForm{"main28": wire.PeerErrorForm28, "2.7": wire.PeerErrorForm24} {
+		of := func(e wire.Emitter, msgID, id uint32) step {
+			return take(&wire.PeerError{Form: form, Emitter: e, MsgID: msgID, OpID: id}, 0)
+		}
+		j := judge(t, release)
+		tellAll(t, j, hello, of(wire.EmitterTX, 0, wire.NoOpID), eager(1))
+		requireFault(t, RuleDuplicate, eager(0).tell(j))
+
+		j = judge(t, release)
+		tellAll(t, j, hello, medium(0, 0, 100), of(wire.EmitterTX, 0, wire.NoOpID))
+		requireFault(t, RuleDuplicate, medium(0, 100, 100).tell(j))
+
+		j = judge(t, release)
+		tellAll(t, j, hello, sent(longRead(0), 0), of(wire.EmitterRX, 0, 5))
+		requireFault(t, RuleID, take(&wire.EOR{SendID: 5}, 0).tell(j))
+
+		for _, other := range []wire.PeerErrorForm{wire.PeerErrorForm20, wire.PeerErrorForm24, wire.PeerErrorForm28} {
+			if other != form {
+				j = judge(t, release)
+				tellAll(t, j, hello)
+				requireFault(t, RuleForm, take(&wire.PeerError{Form: other}, 0).tell(j))
+			}
+		}
+	}
 }
 
 // TestOwnBusiness: packets of the endpoint are not judged, and unknown ones do not

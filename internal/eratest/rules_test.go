@@ -146,7 +146,7 @@ var formCases = []ruleCase{
 		passes: take(&wire.EOR{SendID: 5}, 0),
 	},
 	{
-		rule: RuleType, name: "PEER_ERROR until 2.6", era: "2.6", mild: "main",
+		rule: RuleType, name: "PEER_ERROR until 2.6", era: "2.6", mild: "2.7",
 		before: []step{sent(longRead(0), 0)},
 		breaks: take(&wire.PeerError{OpID: 5}, 0),
 		passes: take(&wire.EOR{SendID: 5}, 0),

@@ -56,6 +56,7 @@ func TestLoadAll(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{
 		"1.13.2 1.13.2": 60, "1.17.0 1.17.0": 61, "2.3.1 2.3.1": 81, "main main": 84, "1.17.0 main": 63, "main 1.17.0": 63,
+		"2.6.0 2.6.0": 81, "f71b950ce f71b950ce": 21, "like27 like27": 21,
 	}, count)
 }
 

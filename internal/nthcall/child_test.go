@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +116,7 @@ func (k *kind) play(dir string, r row, idle *lag) (*report, error) {
 		return nil, err
 	}
 	f := newFaults(r)
-	var rd round
+	rd := round{moment: slices.Contains(passing, r.Errno) || r.Err == unsent}
 	begin, idled := clock.System.Now(), idle.read()
 	mark(markBegin)
 	k.run(dir, f, &rd)
@@ -169,6 +170,8 @@ func judge(e stepError, r row) string {
 	switch {
 	case errors.Is(e.err, errWrong):
 		return "wrong data"
+	case errors.Is(e.err, errBuried):
+		return "leaves damage"
 	case errors.Is(e.err, errHangs), errors.Is(e.err, context.DeadlineExceeded):
 		return "hangs"
 	case r.N == 0:

@@ -16,5 +16,6 @@
 //
 // A row is closed if the round ends within its bound, in success (the fault was absorbed,
 // and all data were right) or with an error that says what failed; and if neither
-// descriptors, goroutines, files nor mappings are left.
+// descriptors, goroutines, files nor mappings are left. After an error of a moment (no descriptors, no
+// memory) the next message each way must arrive as well.
 package nthcall

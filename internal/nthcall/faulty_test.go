@@ -25,11 +25,15 @@ var deviceErrors = map[string]error{
 	"no memory": device.ErrNoMemory,
 	"full":      device.ErrQueueFull,
 	internal:    errInternal,
+	unsent:      fmt.Errorf("%w: %w", device.ErrUnsent, unix.EMFILE),
 }
 
 // internal is no error of PostSend: the request ends with a status by which the device says
 // that it could not carry it out.
 const internal = "internal"
+
+// unsent is what PostSend says of a system call that failed.
+const unsent = "unsent"
 
 // methodErrors are the names of the errors of a method.
 func methodErrors(method string) []string {
@@ -37,7 +41,7 @@ func methodErrors(method string) []string {
 	case "Device.Register", "Device.Alloc":
 		return []string{"no memory", "EIO"}
 	case "QP.PostSend":
-		return []string{"full", internal}
+		return []string{unsent, "full", internal}
 	}
 	return []string{"EIO"}
 }

@@ -65,6 +65,36 @@ func TestNthCall(t *testing.T) {
 	}
 }
 
+// TestFirstContact has calls fail for a while, for want of descriptors or memory, from the first
+// contact with a peer on: the call says so, and the next one works.
+func TestFirstContact(t *testing.T) {
+	if err := seccomp.Check(); err != nil {
+		testenv.Missing(t, "%v", err)
+	}
+	for _, k := range kinds {
+		if k.config == nil {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			x := &runner{arg: k.name + "=" + filepath.Join(t.TempDir(), "fabric")}
+			defer x.close()
+			tab := newTable(k.name)
+			tab.seen(t, x)
+			for _, nr := range []uint32{unix.SYS_OPENAT, unix.SYS_MMAP, unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_EPOLL_CTL, unix.SYS_ACCEPT4} {
+				for _, e := range callErrnos(nr) {
+					if spells(nr, e) {
+						tab.add(t, x, row{NR: nr, N: 1, Errno: e, Spell: spell, Touch: true})
+					}
+				}
+			}
+			t.Logf("\n%s", tab)
+			for _, o := range tab.open {
+				t.Errorf("open row: %s", o)
+			}
+		})
+	}
+}
+
 // seen runs rounds in which nothing fails: one with the fabric's own devices and one with
 // devices whose methods are counted.
 func (t *table) seen(tt *testing.T, x *runner) (map[uint32]int, map[string]int) {

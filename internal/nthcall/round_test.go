@@ -22,8 +22,10 @@ const (
 	stepBound   = testenv.Hang / 2
 )
 
-// round is one run of the program. It stops at the first error, and closes.
+// round is one run of the program. It stops at the first error, and closes. If that was of a moment,
+// what is there must go on working: messages go both ways at once.
 type round struct {
+	moment bool // what fails is of a moment
 	a, b   *efa.Endpoint
 	toA    efa.Addr
 	toB    efa.Addr
@@ -47,9 +49,33 @@ func (r *round) failed(step string, err error) bool {
 
 func (r *round) run(a, b efa.Setup) {
 	if r.open(a, b) && r.connect() {
-		r.traffic()
+		mark(markTouch)
+		if r.traffic(); r.moment && len(r.errs) > 0 {
+			r.afterwards()
+		}
 	}
 	r.close()
+}
+
+// afterwards is the next calls after one that has failed: a message each way, whose tags tell them
+// from what came before.
+func (r *round) afterwards() {
+	mark(markCalm)
+	ctx, cancel := context.WithTimeout(context.Background(), stepBound)
+	defer cancel()
+	pass := func(from *efa.Endpoint, to efa.Addr, at *efa.Endpoint, tag uint64) {
+		if err := from.SendTag(ctx, to, tag, []byte("again")); err != nil {
+			r.failed("afterwards", fmt.Errorf("%w: %w", errBuried, err))
+			return
+		}
+		got := make([]byte, 8)
+		m, err := at.RecvTag(ctx, efa.Match{Tag: tag}, got)
+		if err != nil || string(got[:m.N]) != "again" {
+			r.failed("afterwards", fmt.Errorf("%w: %w", errBuried, err))
+		}
+	}
+	pass(r.a, r.toB, r.b, 1)
+	pass(r.b, r.toA, r.a, 2)
 }
 
 func (r *round) open(a, b efa.Setup) bool {
@@ -66,6 +92,7 @@ func (r *round) open(a, b efa.Setup) bool {
 const (
 	all    = efa.AccessSend | efa.AccessRecv | efa.AccessRemoteRead | efa.AccessRemoteWrite
 	memory = 2 << 20
+	first  = 4 // bytes of the first message
 )
 
 func (r *round) connect() bool {
@@ -85,9 +112,10 @@ func (r *round) connect() bool {
 	return true
 }
 
-// traffic is a message of each protocol both ways, a write, a read and an atomic.
+// traffic is a message of each protocol both ways, a write, a read and an atomic. The first message asks
+// for no answer: it is the first contact, by a packet that spends a msg_id.
 func (r *round) traffic() {
-	for _, n := range []int{8, 30000, 200000, memory} {
+	for _, n := range []int{first, 8, 30000, 200000, memory} {
 		if !r.message(r.a, r.toB, r.ma, r.b, r.toA, r.mb, n) || !r.message(r.b, r.toA, r.mb, r.a, r.toB, r.ma, n) {
 			return
 		}
@@ -107,7 +135,11 @@ func (r *round) message(from *efa.Endpoint, to efa.Addr, out *efa.MemoryRegion, 
 	var got efa.Message
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if sent = from.Send(ctx, to, out.Bytes()[:n], efa.Complete(efa.Delivered)); sent != nil {
+		level := efa.Delivered
+		if n == first {
+			level = efa.Transmitted
+		}
+		if sent = from.Send(ctx, to, out.Bytes()[:n], efa.Complete(level)); sent != nil {
 			cancel() // nothing will come
 		}
 	})
@@ -138,6 +170,8 @@ func (r *round) message(from *efa.Endpoint, to efa.Addr, out *efa.MemoryRegion, 
 var (
 	errWrong = errors.New("nthcall: wrong data")
 	errHangs = errors.New("nthcall: no outcome")
+	// errBuried: the next call fails, too.
+	errBuried = errors.New("nthcall: nothing works any more")
 )
 
 func fill(p []byte, seed byte) {

@@ -20,6 +20,8 @@ const (
 	markWhich = 0x4e7468
 	markEnd   = 0
 	markBegin = 1
+	markCalm  = 2 // nothing fails any more
+	markTouch = 3 // the first contact follows
 )
 
 // row is one fault: call number NR, or the device's method Method, fails at its N-th time.
@@ -28,12 +30,17 @@ type row struct {
 	Method string     `json:",omitempty"`
 	N      int        `json:",omitempty"` // from 1; 0: nothing fails
 	Errno  unix.Errno `json:",omitempty"`
+	Spell  int        `json:",omitempty"` // so many more times after that, until a step has failed
+	Touch  bool       `json:",omitempty"` // N counts from the first contact on
 	Err    string     `json:",omitempty"` // of a method: which error
 }
 
 func (r row) String() string {
 	if r.Method != "" {
 		return fmt.Sprintf("%s no. %d: %s", r.Method, r.N, r.Err)
+	}
+	if r.Spell > 0 {
+		return fmt.Sprintf("%s no. %d to %d: %s", callName(r.NR), r.N, r.N+r.Spell, unix.ErrnoName(r.Errno))
 	}
 	return fmt.Sprintf("%s no. %d: %s", callName(r.NR), r.N, unix.ErrnoName(r.Errno))
 }
@@ -47,6 +54,8 @@ type supervisor struct {
 	row    row
 	counts map[uint32]int
 	begun  bool
+	calm   bool
+	touch  bool
 	hit    string   // what the failed call was about; "": it was not made
 	recent []string // the calls before it
 }
@@ -75,12 +84,15 @@ func (s *supervisor) decide(n *seccomp.Notification) seccomp.Response {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n.NR == unix.SYS_GETPRIORITY && n.Args[0] == markWhich {
-		s.begun = n.Args[1] == markBegin
+		s.begun, s.calm = n.Args[1] != markEnd, n.Args[1] == markCalm
+		if s.touch = n.Args[1] == markTouch; s.touch && s.row.Touch {
+			clear(s.counts)
+		}
 		return seccomp.Response{ID: n.ID}
 	}
 	if s.begun {
 		s.counts[n.NR]++
-		if s.row.N > 0 && s.row.Method == "" && n.NR == s.row.NR && s.counts[n.NR] == s.row.N {
+		if s.row.N > 0 && s.row.Method == "" && n.NR == s.row.NR && s.fails(s.counts[n.NR]) {
 			fd := descriptor(n)
 			if s.row.plausible(fd) {
 				s.hit = fmt.Sprintf("args %x, fd %s", n.Args, fd)
@@ -92,6 +104,11 @@ func (s *supervisor) decide(n *seccomp.Notification) seccomp.Response {
 		}
 	}
 	return seccomp.Response{ID: n.ID, Flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+}
+
+// fails reports whether the call of the row fails at its nth time.
+func (s *supervisor) fails(nth int) bool {
+	return !s.calm && (s.touch || !s.row.Touch) && nth >= s.row.N && nth <= s.row.N+s.row.Spell
 }
 
 // plausible reports whether a call on a descriptor may give the error number. EAGAIN comes

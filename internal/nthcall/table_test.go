@@ -77,6 +77,9 @@ func (e effort) rows(counts map[uint32]int, methods map[string]int) []row {
 			for j, errno := range errnos {
 				if e.errnos || j == i%len(errnos) {
 					rows = append(rows, row{NR: nr, N: n, Errno: errno})
+					if spells(nr, errno) {
+						rows = append(rows, row{NR: nr, N: n, Errno: errno, Spell: spell})
+					}
 				}
 			}
 		}

@@ -112,10 +112,7 @@ func (w *words) answer(x *Remote, typ string) (wire.Packet, error) {
 	case "READ_NACK":
 		return &wire.ReadNACK{HasConnID: true, ConnID: connID, SendID: sendID, RecvID: recvID}, nil
 	case "PEER_ERROR":
-		return &wire.PeerError{
-			HasConnID: true, ConnID: connID, OpID: uint32(w.num("op_id")), RefKind: w.refKind(),
-			ProvErrno: uint32(w.or("prov_errno", 4127)),
-		}, nil
+		return w.peerError(connID), nil
 	case "HANDSHAKE":
 		return w.handshake(o)
 	default:

@@ -50,6 +50,9 @@ func TestPacketText(t *testing.T) {
 		"RECEIPT tx_id=3 msg_id=4 connid=x",
 		"READ_NACK send_id=3 recv_id=4 connid=x",
 		"PEER_ERROR op_id=3 ref_kind=msg_id_skip prov_errno=7 connid=x",
+		"PEER_ERROR msg_id=2 op_id=3 emitter=rxe prov_errno=7 connid=x",
+		"PEER_ERROR msg_id=2 op_id=0 op_id_valid=0 emitter=txe prov_errno=7 connid=x",
+		"PEER_ERROR msg_id=2 op_id=3 op_id_valid=1 emitter=rxe prov_errno=7 connid=x",
 		"HANDSHAKE extra_info=0x3 connid=x host_id=0x2 device_version=0xefa1 user_recv_qp=3 user_recv_qkey=0x4 p2p_supported=true",
 	} {
 		b, err := r.Packet(x, words2(line))

@@ -90,3 +90,28 @@ func (w *words) refKind() wire.RefKind {
 	}
 	return wire.RefKind(w.num("ref_kind"))
 }
+
+// peerError is a PEER_ERROR of 20 bytes if it has a ref_kind, of 28 if it has op_id_valid, else of 24.
+func (w *words) peerError(connID uint32) *wire.PeerError {
+	e := &wire.PeerError{
+		HasConnID: true, ConnID: connID, MsgID: uint32(w.num("msg_id")), OpID: uint32(w.or("op_id", uint64(wire.NoOpID))),
+		ProvErrno: uint32(w.or("prov_errno", 4127)),
+	}
+	switch v := w.vals["emitter"]; v {
+	case "txe", "":
+		e.Emitter = wire.EmitterTX
+	case "rxe":
+		e.Emitter = wire.EmitterRX
+	default:
+		e.Emitter = wire.Emitter(w.num("emitter"))
+	}
+	switch {
+	case w.has("ref_kind"):
+		e.Form, e.RefKind, e.Emitter = wire.PeerErrorForm20, w.refKind(), 0
+	case w.has("op_id_valid"):
+		if e.Form = wire.PeerErrorForm28; w.num("op_id_valid") == 0 {
+			e.OpID = wire.NoOpID
+		}
+	}
+	return e
+}

@@ -2,7 +2,7 @@
 // systems a small fallback or [ErrUnsupported]. Files without a suffix hold everywhere, _unix.go
 // for every Unix, _linux.go for Linux, _windows.go for Windows, _other.go for the rest.
 //
-//	memory    Anonymous, Unmap
+//	memory    Anonymous, Unmap, FreeMemory
 //	an event  OpenEvent, SignalEvent, DrainEvent, CloseEvent: a descriptor that any thread makes readable
 //	waiting   Ppoll
 //	CPUs      CPUSet, SchedGetaffinity, SchedSetaffinity, Yield

@@ -4,6 +4,7 @@ local M = {}
 
 local RAW_ADDR, RMA_IOV, MAX_IOV = 32, 24, 4
 local CONNID_HDR = 0x8000
+local NO_OP_ID = 0xffffffff
 
 -- has reports whether the one bit of mask is set.
 local function has(flags, mask) return flags % (2 * mask) >= mask end
@@ -63,7 +64,7 @@ function Reader:number(name, size)
     p[name] = range:le_uint()
     text = in_hex[name] and string.format("0x%x", p[name]) or p[name]
   end
-  if not quiet[name] then
+  if not quiet[name] and not (name == "op_id" and p[name] == NO_OP_ID and p.size == 24) then
     self:word(name, text, self.names[name])
   end
   return range
@@ -222,7 +223,14 @@ end
 
 -- headers reads all that stands before the data.
 function Reader:headers(t, layout)
-  if not self:fields(t.mandatory) then return nil end
+  local mandatory = t.mandatory
+  if t.by_size then
+    mandatory = t.by_size[self.p.size]
+    if not mandatory then
+      return self:fail(string.format("%d bytes are none of its forms", self.p.size))
+    end
+  end
+  if not self:fields(mandatory) then return nil end
   if t.optional_multiuse and not (self.total - self.at < 4 and not has(self.p.flags, CONNID_HDR)) then
     if not self:fields("multiuse:4") then return nil end -- EOR until 1.13 is without
   end
@@ -239,7 +247,8 @@ local function new_reader(tvb, at, tree, F, layout)
   if captured > at then p.head = tvb:raw(at, math.min(64, captured - at)) end
   return setmetatable({
     tvb = tvb, at = at, tree = tree, F = F, p = p, captured = captured, total = total,
-    names = { atomic_datatype = layout.datatypes, atomic_op = layout.ops, ref_kind = layout.ref_kinds },
+    names = { atomic_datatype = layout.datatypes, atomic_op = layout.ops, ref_kind = layout.ref_kinds,
+      emitter = layout.emitters },
   }, Reader)
 end
 

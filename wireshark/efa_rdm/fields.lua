@@ -13,7 +13,7 @@ local numbers = {
     rma_iov_count = base.DEC, read_iov_count = base.DEC, nextra_p3 = base.DEC,
     connid = base.HEX, device_version = base.HEX,
     ["user_recv_qp.qpn"] = base.DEC, ["user_recv_qp.qkey"] = base.HEX,
-    op_id = base.DEC, prov_errno = base.DEC, ["raw_addr.size"] = base.DEC,
+    op_id = base.DEC, op_id_valid = base.DEC, prov_errno = base.DEC, ["raw_addr.size"] = base.DEC,
   },
   [8] = {
     msg_length = base.DEC, seg_length = base.DEC, seg_offset = base.DEC, runt_length = base.DEC,
@@ -42,6 +42,7 @@ function M.make(layout)
   add("uint32", "atomic_datatype", nil, base.DEC, layout.datatypes)
   add("uint32", "atomic_op", nil, base.DEC, layout.ops)
   add("uint32", "ref_kind", nil, base.DEC, layout.ref_kinds)
+  add("uint32", "emitter", nil, base.DEC, layout.emitters)
   add("bytes", "padding")
   add("bytes", "reserved")
 

@@ -83,7 +83,12 @@ add(8, "ATOMRSP", "multiuse:4 reserved:4 recv_id:4 seg_length:8", { data = "seg_
 add(9, "HANDSHAKE", "nextra_p3:4", { flags = M.flags.handshake, optional = handshake, extra_info = true })
 add(10, "RECEIPT", "send_id:4 msg_id:4 multiuse:4")
 add(11, "READ_NACK", "send_id:4 recv_id:4 multiuse:4")
-add(12, "PEER_ERROR", "op_id:4 ref_kind:4 prov_errno:4 multiuse:4")
+-- Between releases 2.6 and 2.7 libfabric changed it twice; the length says which one it is.
+add(12, "PEER_ERROR", "msg_id:4 op_id:4 emitter:4 prov_errno:4 multiuse:4", { by_size = {
+  [20] = "op_id:4 ref_kind:4 prov_errno:4 multiuse:4",
+  [24] = "msg_id:4 op_id:4 emitter:4 prov_errno:4 multiuse:4",
+  [28] = "msg_id:4 op_id:4 op_id_valid:4 emitter:4 prov_errno:4 multiuse:4",
+} })
 
 -- An RTM comes untagged and, as the next type, with a tag at the end.
 local function add_rtm(id, name, mandatory, t)
@@ -137,5 +142,6 @@ M.ops = {
   "CSWAP", "CSWAP_NE", "CSWAP_LE", "CSWAP_LT", "CSWAP_GE", "CSWAP_GT", "MSWAP", "DIFF",
 }
 M.ref_kinds = { [0] = "ope", "msg_id", "msg_id_skip" }
+M.emitters = { "txe", "rxe" }
 
 return M

@@ -250,8 +250,15 @@ end
 -- aborted finds what a PEER_ERROR is about: of its receiver's by an id, or a message of
 -- its sender's.
 function Links:aborted(pk, p)
-  if p.ref_kind ~= 0 then
+  if p.ref_kind and p.ref_kind ~= 0 then
     pk.op = self:find(pk.from, pk.to, "msg", p.op_id)
+    return
+  elseif not p.ref_kind and (p.op_id == 0xffffffff or p.op_id_valid == 0) then
+    if p.emitter == 2 then
+      pk.op = self:find(pk.to, pk.from, "msg", p.msg_id)
+    else
+      pk.op = self:find(pk.from, pk.to, "msg", p.msg_id)
+    end
     return
   end
   for _, kind in ipairs({ "send", "recv", "rsend" }) do

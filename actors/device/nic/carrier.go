@@ -8,6 +8,10 @@ import (
 // Pending is returned by Carrier's Send and RDMA if Carrier.Poll yields the status later.
 const Pending device.Status = 0xff
 
+// Unsent is returned by Carrier's Send and RDMA if a call of this side failed that may succeed later,
+// before anything went out. Why of Config's Explainer has the error, which wraps device.ErrUnsent.
+const Unsent device.Status = 0xfe
+
 // Carrier brings packets and RDMA of one queue pair to others and theirs to it.
 // Only the queue pair's owner calls its methods, one at a time; they do not block
 // and, apart from Route, do not allocate.
@@ -26,6 +30,7 @@ type Carrier interface {
 	//	StatusRNR      none is posted there; QP sends again later, by RNRRetry
 	//	Pending        unknown as yet: Poll yields {OpSend, ID: token, Status},
 	//	               where StatusRNR makes QP send again, too
+	//	Unsent          nothing went out, for a reason on this side
 	//	anything else  the send is over (StatusBadDestQPN: no such queue pair,
 	//	               or wr.QKey is not its Q_Key)
 	//
@@ -106,7 +111,8 @@ type (
 		Shut(from Source)
 	}
 
-	// Explainer is a carrier that knows why it does not reach a device (device.QP's Why).
+	// Explainer is a carrier that knows why it does not reach a device (device.QP's Why). It is asked
+	// when Send or RDMA has returned Unsent, too.
 	Explainer interface {
 		Why(gid device.GID) error
 	}

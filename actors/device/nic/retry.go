@@ -146,6 +146,9 @@ func (q *QP) resend() {
 		r.tries++
 		q.stats.Resends++
 		st := q.launch(&r.wr, r.token(i))
+		if st == Unsent {
+			st = device.StatusRNR // as if the receiver had not been ready
+		}
 		switch {
 		case st == Pending:
 			r.state = reqPending

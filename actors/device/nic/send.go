@@ -19,8 +19,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 		return nil
 	}
 	q.outstanding++
-	q.posted(wr, wr, st)
-	return nil
+	return q.posted(wr, wr, st)
 }
 
 // refuse is the error of PostSend for a request that cannot be posted, nil if there is none.
@@ -55,23 +54,29 @@ func (q *QP) postOther(wr *device.SendWR) error {
 	if q.cfg.Datagram {
 		q.postDatagram(wr, whole)
 	} else {
-		q.posted(wr, whole, q.launch(whole, q.token))
+		return q.posted(wr, whole, q.launch(whole, q.token))
 	}
 	return nil
 }
 
 // posted settles what became of a request, which the carrier had as whole.
-func (q *QP) posted(wr, whole *device.SendWR, st device.Status) {
+func (q *QP) posted(wr, whole *device.SendWR, st device.Status) (err error) {
 	i := uint32(q.token)
 	switch {
 	case st == Pending:
 		q.keepRequest(i, whole)
 		q.reqs[i].state = reqPending
-		return
+		return nil
 	case st == device.StatusRNR && q.cfg.RNRRetry > 0:
 		q.keepRequest(i, whole)
 		q.resendLater(i)
-		return
+		return nil
+	case st == Unsent:
+		q.outstanding--
+		q.stats.Sends--
+		if err = q.Why(wr.AH); err == nil {
+			err = device.ErrUnsent
+		}
 	case st == device.StatusOK && wr.Prompt:
 		wr.Over = true
 		q.outstanding--
@@ -81,6 +86,7 @@ func (q *QP) posted(wr, whole *device.SendWR, st device.Status) {
 	if len(wr.More) > 0 {
 		q.dropOwn(&q.reqs[i])
 	}
+	return err
 }
 
 // launch hands wr to the carrier, for the first time or again.
@@ -254,6 +260,9 @@ func (q *QP) postDatagram(wr, whole *device.SendWR) {
 
 // departed is the status of a datagram: OK unless this side is at fault.
 func (q *QP) departed(st device.Status) device.Status {
+	if st == Unsent {
+		return device.StatusQPInternal
+	}
 	if st == Pending || st >= device.StatusBadAddress {
 		if st != Pending {
 			q.stats.Lost++

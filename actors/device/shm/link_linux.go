@@ -112,7 +112,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, device.StatusBadDestQPN
 	}
 	if err != nil {
-		return nil, device.StatusQPInternal // out of descriptors, say
+		return nil, p.reason.unsent(qpn, err)
 	}
 	defer s.close()
 	if old := p.links.get(qpn); old != nil {
@@ -129,11 +129,11 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		p.dev.watch.orphans()
 		return nil, device.StatusBadDestQPN
 	case s.layout != 0:
-		return nil, p.mismatch.of("%s has layout %d of another release, this one layout %d", name, s.layout, version)
+		return nil, p.reason.mismatch("%s has layout %d of another release, this one layout %d", name, s.layout, version)
 	case h.qpn != uint32(qpn) || h.gid != gid || h.qkey != qkey:
 		return nil, device.StatusBadDestQPN
 	case int(h.mtu) != p.dev.cfg.MTU:
-		return nil, p.mismatch.of("%s has an MTU of %d, this device one of %d", name, h.mtu, p.dev.cfg.MTU)
+		return nil, p.reason.mismatch("%s has an MTU of %d, this device one of %d", name, h.mtu, p.dev.cfg.MTU)
 	}
 	r, err := s.mapRing()
 	if errors.Is(err, errElsewhere) || errors.Is(err, errHidden) {
@@ -141,7 +141,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, device.StatusUnreachable
 	}
 	if gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH); err != nil && !gone && errors.As(err, new(unix.Errno)) {
-		return nil, device.StatusQPInternal // a call of ours failed
+		return nil, p.reason.unsent(qpn, err)
 	}
 	if err != nil {
 		return nil, device.StatusBadDestQPN
@@ -169,7 +169,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENXIO), errors.Is(err, errNoSegment):
 		return nil, device.StatusBadDestQPN // it is closing
 	default:
-		return nil, device.StatusQPInternal
+		return nil, p.reason.unsent(qpn, err)
 	}
 	ringDoorbell(l.doorbell) // so that its watcher knows of us, before we claim anything
 	l.mem, s.mem = s.mem, nil

@@ -40,22 +40,22 @@ func newMappings(f *directory, log *slog.Logger) *mappings {
 	return vs
 }
 
-// carry carries out a WRRead or WRWrite on the region of a key.
-func (vs *mappings) carry(wr *device.SendWR, key uint64, g grant) device.Status {
+// carry carries out a WRRead or WRWrite on the region of a key. The error is why its status is not OK.
+func (vs *mappings) carry(wr *device.SendWR, key uint64, g grant) (device.Status, error) {
 	for {
 		v, fresh, err := vs.get(key)
 		if err != nil {
-			return vs.statusOf(err)
+			return vs.statusOf(err), err
 		}
 		open, err := vs.use(v, wr, &g)
 		switch {
 		case !open && (fresh || errors.Is(err, errCut)):
-			return device.StatusBadAddress
+			return device.StatusBadAddress, err
 		case !open: // another region may have the key by now
 		case err != nil:
-			return vs.statusOf(err)
+			return vs.statusOf(err), err
 		default:
-			return device.StatusOK
+			return device.StatusOK, nil
 		}
 	}
 }

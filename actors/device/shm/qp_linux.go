@@ -33,7 +33,7 @@ type port struct {
 	windows *ownWindows // nil: nothing ever was
 	cut     cutMemory
 
-	mismatch mismatch
+	reason reason
 
 	note      [noteBytes]byte // scratch of RDMA
 	bad       uint64          // places whose words were invalid
@@ -397,7 +397,11 @@ func (p *port) rdma(wr *device.SendWR) device.Status {
 // carry moves the data of a WRRead or WRWrite.
 func (p *port) carry(wr *device.SendWR, l *link) device.Status {
 	region, g := l.grantOf(wr)
-	return p.dev.mappings.carry(wr, region, g)
+	st, err := p.dev.mappings.carry(wr, region, g)
+	if st == device.StatusQPInternal {
+		p.reason.why = device.Unsent(err, "shm: memory of queue pair %d is not mapped", wr.QPN)
+	}
+	return st
 }
 
 // acceptNote turns the completion of a packet into that of a write. The slot is free
@@ -454,14 +458,21 @@ func (p *port) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 	return beat, ok
 }
 
-// mismatch is why the latest queue pair that does not fit this one does not.
-type mismatch struct{ why error }
+// reason is why the latest request failed that has one: a queue pair that does not fit this one, or
+// a call of ours that failed.
+type reason struct{ why error }
 
-// of notes a reason.
-func (m *mismatch) of(format string, args ...any) device.Status {
-	m.why = fmt.Errorf("shm: "+format, args...)
+// mismatch notes how a queue pair does not fit.
+func (r *reason) mismatch(format string, args ...any) device.Status {
+	r.why = fmt.Errorf("shm: "+format, args...)
 	return device.StatusMismatch
 }
 
-// Why implements nic.Explainer. It is asked when a send has just ended by device.StatusMismatch.
-func (m *mismatch) Why(device.GID) error { return m.why }
+// unsent notes a call of ours that failed on the way to a queue pair.
+func (r *reason) unsent(qpn uint16, err error) device.Status {
+	r.why = device.Unsent(err, "shm: queue pair %d is not reached", qpn)
+	return nic.Unsent
+}
+
+// Why implements nic.Explainer. It is asked when a request has just ended so.
+func (r *reason) Why(device.GID) error { return r.why }

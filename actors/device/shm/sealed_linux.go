@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // A process that can open a file can cut it, and then those that have it mapped die of
@@ -39,12 +40,12 @@ func newSealed(name string, size int) (fd int, at sealedAt, err error) {
 		return -1, sealedAt{}, fmt.Errorf("%w: %w", errNotSealed, errHidden)
 	}
 	// No file system limits such memory: beyond what there is, the kernel ends processes.
-	free, err := available()
+	free, err := sys.FreeMemory()
 	switch {
 	case err != nil:
 		return -1, sealedAt{}, fmt.Errorf("%w: %w", errNotSealed, err)
 	case uint64(size) > free-free/8:
-		return -1, sealedAt{}, fmt.Errorf("%w: shm: %d bytes, of %d available", device.ErrNoMemory, size, free)
+		return -1, sealedAt{}, fmt.Errorf("%w: shm: %d bytes, of %d available: %w", device.ErrNoMemory, size, free, unix.ENOMEM)
 	}
 	fd, err = unix.MemfdCreate(sealedName+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -65,20 +66,6 @@ func newSealed(name string, size int) (fd int, at sealedAt, err error) {
 	}
 	_ = unix.Close(other)
 	return fd, at, nil
-}
-
-// available is how many bytes of memory the host can give without paging.
-func available() (uint64, error) {
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, fmt.Errorf("shm: %w", err)
-	}
-	_, rest, _ := strings.Cut(string(b), "\nMemAvailable:")
-	var kib uint64
-	if _, err := fmt.Sscan(rest, &kib); err != nil {
-		return 0, fmt.Errorf("shm: MemAvailable: %w", err)
-	}
-	return kib << 10, nil
 }
 
 // open opens the memory. ENOENT: its process has ended, or does not use it any more.

@@ -195,8 +195,12 @@ func TestForeignFiles(t *testing.T) {
 	for qpn := uint16(7); qpn <= 9; qpn++ {
 		_, err = d.OpenQP(device.QPConfig{QPN: qpn})
 		require.ErrorIs(t, err, device.ErrQPNInUse)
-		st := statusOf(t, q, &device.SendWR{AH: ah, QPN: qpn})
-		require.NotEqual(t, device.StatusOK, st)
+		wr := &device.SendWR{AH: ah, QPN: qpn}
+		if qpn == 8 {
+			require.Equal(t, device.StatusBadDestQPN, statusOf(t, q, wr))
+		} else {
+			require.ErrorIs(t, q.PostSend(wr), device.ErrUnsent)
+		}
 	}
 	require.NoError(t, q.Close())
 	require.Equal(t, before, names(t, dir))

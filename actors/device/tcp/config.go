@@ -64,7 +64,8 @@ type Config struct {
 
 	// Timeout bounds how long a cut, half-open or stalled connection goes unnoticed
 	// while something is outstanding, and how long setting one up may take; at least
-	// 50 ms. 0: DefaultTimeout.
+	// 50 ms. 0: what device.QPConfig's Silence says, which is PeerTimeout, or DefaultTimeout. A
+	// Silence that is shorter than Timeout takes precedence.
 	Timeout time.Duration
 
 	// MaxConn bounds the accepted connections of a queue pair that belong to sessions; a few
@@ -102,11 +103,23 @@ func (c Config) withDefaults() Config {
 	c.Addr = c.Addr.Unmap()
 	c.MTU = cmp.Or(c.MTU, DefaultMTU)
 	c.Lanes = cmp.Or(c.Lanes, DefaultLanes)
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.MaxConn = cmp.Or(c.MaxConn, DefaultMaxConn)
 	c.Clock = cmp.Or(c.Clock, clock.System)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
+}
+
+// silence is the timeout of a queue pair: an owner that waits for a peer no longer than that is not kept
+// waiting by a connection.
+func (c *Config) silence(owner time.Duration) time.Duration {
+	switch {
+	case owner == 0:
+		return cmp.Or(c.Timeout, DefaultTimeout)
+	case c.Timeout == 0:
+		return max(owner, minTimeout)
+	default:
+		return max(min(owner, c.Timeout), minTimeout)
+	}
 }
 
 func (c Config) validate() error {
@@ -117,7 +130,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: mtu %d is not in [%d, %d]", ErrConfig, c.MTU, minMTU, maxMTU)
 	case c.Lanes < 0 || c.Lanes > maxLanes:
 		return fmt.Errorf("%w: %d lanes", ErrConfig, c.Lanes)
-	case c.Timeout < minTimeout:
+	case c.Timeout != 0 && c.Timeout < minTimeout:
 		return fmt.Errorf("%w: timeout %v", ErrConfig, c.Timeout)
 	case c.MaxConn < 1:
 		return fmt.Errorf("%w: %d connections", ErrConfig, c.MaxConn)

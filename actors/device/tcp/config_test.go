@@ -109,3 +109,20 @@ func TestLanes(t *testing.T) {
 		require.Equal(t, []int{(first+i)%3 + 1}, used(100_000))
 	}
 }
+
+// TestSilence: a queue pair's timeout is that of its owner, who waits for a peer no longer, if the device's is not
+// set, or is longer.
+func TestSilence(t *testing.T) {
+	for _, c := range []struct{ device, owner, want time.Duration }{
+		{0, 0, DefaultTimeout},
+		{time.Second, 0, time.Second},
+		{0, time.Second, time.Second},
+		{0, time.Hour, time.Hour},
+		{time.Minute, time.Second, time.Second},
+		{time.Second, time.Minute, time.Second},
+		{0, time.Millisecond, minTimeout},
+	} {
+		n := newNode(t, Config{Timeout: c.device}, device.QPConfig{Silence: c.owner})
+		require.Equal(t, c.want, n.port().timeout, "%+v", c)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
 )
 
 // dialer connects a queue pair to others. It belongs to the port's shard.
@@ -24,7 +25,10 @@ func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
 	d.session++
 	s := &session{r: r, num: d.session, dialed: true, want: uint8(p.dev.cfg.Lanes), meant: qkey, began: p.dev.cfg.Clock.Now()}
-	if err := d.connect(s, 0); err != nil {
+	if err := d.connect(s, 0); short(err) {
+		p.refusals.note(r.at.gid, device.Unsent(err, "tcp: no connection to port %d of %v", r.at.qpn, AddrOf(r.at.gid)))
+		return nil, nic.Unsent
+	} else if err != nil {
 		return nil, statusOf(err)
 	}
 	r.dialed = s
@@ -78,7 +82,7 @@ func (d *dialer) connected(l *lane) {
 // session begins anew, since the other side may have taken the first one.
 func (d *dialer) again(l *lane, why error) bool {
 	s := l.s
-	if !reset(why) || s.r.doubt || s.tries == maxTries || d.p.dev.cfg.Clock.Now().Sub(s.began) > d.p.dev.cfg.Timeout {
+	if !reset(why) || s.r.doubt || s.tries == maxTries || d.p.dev.cfg.Clock.Now().Sub(s.began) > d.p.timeout {
 		return false
 	}
 	s.tries++
@@ -145,6 +149,11 @@ var errRefused = errors.New("tcp: refused")
 // reset reports whether a connection was accepted and then reset.
 func reset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, connReset) || errors.Is(err, brokenPipe)
+}
+
+// short reports whether err is of a resource that this side has again soon, perhaps.
+func short(err error) bool {
+	return err != nil && slices.ContainsFunc(shortages, func(e error) bool { return errors.Is(err, e) })
 }
 
 // statusOf is the status of requests on a connection that ended with err.

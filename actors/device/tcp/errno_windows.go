@@ -21,5 +21,15 @@ var unreachable = []error{
 	windows.WSAENETDOWN, windows.WSAEMFILE, windows.WSAENOBUFS,
 }
 
+// shortages are those of a connection that this side lacks something for, now: descriptors, memory,
+// ports.
+var shortages = []error{windows.WSAEMFILE, windows.WSAENOBUFS, windows.WSAEADDRNOTAVAIL}
+
+// passing reports whether an error of accept is of the connection that waited, and the next one may be
+// accepted at once.
+func passing(err error) bool {
+	return errors.Is(err, windows.WSAECONNRESET) || errors.Is(err, windows.WSAECONNABORTED) || errors.Is(err, windows.WSAEINTR)
+}
+
 // noDescriptors reports whether err says that there is no descriptor for a socket.
 func noDescriptors(err error) bool { return errors.Is(err, windows.WSAEMFILE) }

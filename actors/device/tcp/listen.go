@@ -46,7 +46,8 @@ func (d *acceptor) accept() {
 			d.addConn(s, from)
 		case errors.Is(err, errNothing):
 			return
-		case d.evictOldest():
+		case passing(err): // its connection ended before it was taken; the next one
+		case short(err) && d.evictOldest():
 			d.p.warnLog.warn("tcp: accept: a connection without a session was closed", "why", err)
 		default: // look again at the next tick
 			d.p.warnLog.warn("tcp: accept", "why", err)

@@ -180,19 +180,15 @@ func (n *network) listen(at address) (address, error) {
 
 // accept takes a waiting connection; errNothing: there is none.
 func (n *network) accept() (socket, address, error) {
-	for {
-		fd, sa, err := unix.Accept4(n.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		switch {
-		case err == nil:
-			n.tune(fd)
-			return fd, addressOf(sa), nil
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
-		case errors.Is(err, unix.EAGAIN):
-			return noSocket, address{}, errNothing
-		default:
-			return noSocket, address{}, err
-		}
+	fd, sa, err := unix.Accept4(n.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	if errors.Is(err, unix.EAGAIN) {
+		err = errNothing
 	}
+	if err != nil {
+		return noSocket, address{}, err
+	}
+	n.tune(fd)
+	return fd, addressOf(sa), nil
 }
 
 // watchListener changes whether connections that wait make news, and reports whether it could.
@@ -292,7 +288,7 @@ func (n *network) closeStream(st stream) {
 
 // tune sets the options that all sockets have.
 func (n *network) tune(fd socket) {
-	ms := max(int(n.p.dev.cfg.Timeout/time.Millisecond), 1)
+	ms := max(int(n.p.timeout/time.Millisecond), 1)
 	secs := max(ms/1000, 1)
 	for _, o := range [...]struct{ level, name, value int }{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},

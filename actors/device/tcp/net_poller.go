@@ -178,7 +178,7 @@ func (n *network) closeStream(st stream) { st.close() }
 // can do about silent peers, the ticks notice.
 func (n *network) tune(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetKeepAlivePeriod(max(n.p.dev.cfg.Timeout/2, time.Second))
+		_ = t.SetKeepAlivePeriod(max(n.p.timeout/2, time.Second))
 	}
 }
 
@@ -195,7 +195,7 @@ type dialing struct {
 
 // dial begins to connect a lane's socket. When that is over, look calls dialer.connected.
 func (n *network) dial(l *lane, to address) error {
-	ctx, stop := context.WithTimeout(n.over, n.p.dev.cfg.Timeout)
+	ctx, stop := context.WithTimeout(n.over, n.p.timeout)
 	w := &dialing{stop: stop}
 	l.sock = w
 	self := n.p.self

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
@@ -17,6 +18,8 @@ type port struct {
 	dev  *attachment
 	self address
 	qkey uint32
+	// timeout is for how long a connection may be silent.
+	timeout time.Duration
 
 	inbox   inbox
 	reqs    requests
@@ -77,7 +80,7 @@ var _ nic.Carrier = (*port)(nil)
 func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error) {
 	recv := make([]byte, slots*a.stride())
 	p := &port{
-		dev: a, self: address{gid: a.gid}, qkey: c.QKey,
+		dev: a, self: address{gid: a.gid}, qkey: c.QKey, timeout: a.cfg.silence(c.Silence),
 		inbox:    newInbox(slots, c.SQDepth, a.stride(), recv),
 		remotes:  make(map[address]*remote),
 		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
@@ -241,7 +244,7 @@ func (p *port) setTick(on bool) {
 	}
 	p.ticking = on
 	if on {
-		p.net.setTick(p.dev.cfg.Timeout / ticks)
+		p.net.setTick(p.timeout / ticks)
 	} else {
 		p.net.setTick(0)
 	}

@@ -367,6 +367,8 @@ func dialStatus(why error) device.Status {
 	switch {
 	case reset(why):
 		return device.StatusBadDestQPN
+	case short(why): // nothing went out: later
+		return device.StatusRNR
 	case isErrno(why), errors.Is(why, errSilent):
 		return statusOf(why)
 	default: // credentials

@@ -149,6 +149,8 @@ func statusOf(err error) device.Status {
 		return device.StatusInvalidAH
 	case errors.Is(err, device.ErrNotSupported):
 		return device.StatusUnsupportedOp
+	case errors.Is(err, device.ErrUnsent): // the program sends it again
+		return device.StatusRNR
 	default:
 		return device.StatusQPInternal
 	}

@@ -22,19 +22,20 @@ func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrList, fmt.Sprintf(format, args...))
 }
 
-// First returns the first name, and how many there are. The numbers in the last brackets
-// count fastest.
+// First returns the first name, and how many different ones there are: the parts of a
+// heterogeneous job may share a node. The numbers in the last brackets count fastest.
 func First(list string) (first string, n int, err error) {
+	names := make(map[string]struct{})
 	err = each(list, func(name string) {
-		if n == 0 {
+		if len(names) == 0 {
 			first = name
 		}
-		n++
+		names[name] = struct{}{}
 	})
 	if err != nil {
 		return "", 0, err
 	}
-	return first, n, nil
+	return first, len(names), nil
 }
 
 func each(list string, fn func(string)) error {

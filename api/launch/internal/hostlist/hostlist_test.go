@@ -36,6 +36,11 @@ func TestExpand(t *testing.T) {
 		assert.Equal(t, got[0], first, c.list)
 		assert.Equal(t, len(got), n, c.list)
 	}
+	for list, want := range map[string]int{"a,a": 1, "n[1-2],n2,m,n[1,1]": 3} {
+		_, n, err := First(list)
+		require.NoError(t, err, list)
+		assert.Equal(t, want, n, "different names of %s", list)
+	}
 }
 
 func TestMalformed(t *testing.T) {

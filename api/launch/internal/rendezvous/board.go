@@ -295,16 +295,22 @@ func (b *Board) Close() error {
 }
 
 // Local is this host's address on the way to the other ranks; the zero Addr if there is
-// none yet.
+// none yet. On the host of rank 0 it is the one by which ranks of other hosts found that: the
+// way within a host, 127.0.1.1 for one, leads others elsewhere.
 func (b *Board) Local() netip.Addr {
-	var a net.Addr
 	if b.server != nil {
-		b.server.mu.Lock()
-		a = b.server.local
-		b.server.mu.Unlock()
-	} else {
-		a = b.conn.LocalAddr()
+		h := b.server.hub
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.at
 	}
+	if at, err := netip.ParseAddr(string(b.values[keyAt])); err == nil && b.cfg.near(b.conn) {
+		return at
+	}
+	return addrOf(b.conn.LocalAddr())
+}
+
+func addrOf(a net.Addr) netip.Addr {
 	if t, ok := a.(*net.TCPAddr); ok {
 		return t.AddrPort().Addr().Unmap()
 	}
@@ -327,6 +333,11 @@ var (
 func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		if cfg.Left != nil {
+			if err := cfg.Left(); err != nil {
+				return nil, err
+			}
+		}
 		conn, err := attempt(ctx, cfg)
 		if err == nil {
 			return conn, nil

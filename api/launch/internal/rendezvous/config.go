@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -24,10 +26,13 @@ type Config struct {
 	// Insecure allows plain connections beyond this host.
 	Insecure bool
 	Logger   *slog.Logger
+	// Left, if not nil, is asked before each attempt to meet rank 0: an error ends them.
+	Left func() error
 
-	linger time.Duration // 0: byeTime
-	greet  time.Duration // 0: greetTime
-	clock  clock.Clock   // nil: the system's
+	linger time.Duration       // 0: byeTime
+	greet  time.Duration       // 0: greetTime
+	clock  clock.Clock         // nil: the system's
+	near   func(net.Conn) bool // whether the other side is on this host; nil: near
 }
 
 // Times that do not depend on the caller's.
@@ -49,6 +54,9 @@ func (cfg *Config) check() error {
 	}
 	if cfg.greet == 0 {
 		cfg.greet = greetTime
+	}
+	if cfg.near == nil {
+		cfg.near = near
 	}
 	if cfg.linger == 0 {
 		cfg.linger = byeTime
@@ -78,6 +86,19 @@ func (cfg *Config) control(_, address string, c syscall.RawConn) error {
 		return boundSilence(c)
 	}
 	return fmt.Errorf("%w: %s", ErrNotLocal, address)
+}
+
+// near reports whether the other side of a connection has an address of this host.
+func near(conn net.Conn) bool {
+	it := addrOf(conn.RemoteAddr())
+	if it.IsLoopback() {
+		return true
+	}
+	ours, _ := net.InterfaceAddrs() // without them it counts as far away
+	return slices.ContainsFunc(ours, func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && p.Addr().Unmap() == it.WithZone("")
+	})
 }
 
 func loopback(address string) bool {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -34,8 +35,10 @@ type hub struct {
 	entries []byte         // put before it
 	keys    map[string]int // the rank that put each key
 	failed  *board.Failure
-	refused int    // connections that were not ours
-	why     string // the last of them
+	at      netip.Addr // where a rank found us, best one of another host
+	abroad  bool       // at is from another host
+	refused int        // connections that were not ours
+	why     string     // the last of them
 	changed chan struct{}
 
 	linesSince clock.Time // when the present period began
@@ -45,7 +48,7 @@ type hub struct {
 
 func newHub(cfg *Config) *hub {
 	return &hub{
-		cfg: cfg, log: cfg.Logger, members: make([]*member, cfg.Size), keys: make(map[string]int),
+		cfg: cfg, log: cfg.Logger, members: make([]*member, cfg.Size), keys: map[string]int{keyAt: cfg.Rank},
 		changed: make(chan struct{}, 1),
 	}
 }
@@ -82,6 +85,19 @@ func (h *hub) former(rank int) *member {
 		return nil
 	}
 	return h.members[rank]
+}
+
+// keyAt is the key of the hub's own entry: the address by which ranks of other hosts found it.
+const keyAt = "hub.at"
+
+// found notes an address that leads here.
+func (h *hub) found(conn net.Conn) {
+	abroad := !h.cfg.near(conn)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.at.IsValid() || abroad && !h.abroad {
+		h.at, h.abroad = addrOf(conn.LocalAddr()), abroad
+	}
 }
 
 // missing is how many ranks have not come yet.
@@ -126,6 +142,9 @@ func (h *hub) atFence(m *member, number uint32, entries []byte) *board.Failure {
 	m.waits = true
 	if h.waiting++; h.waiting < len(h.members) {
 		return nil
+	}
+	if h.fence == 0 && h.abroad { // all have come: it will not change
+		h.entries = appendEntry(h.entries, keyAt, []byte(h.at.String()))
 	}
 	result := numbered(typeResult, h.fence, h.entries)
 	h.fence, h.waiting, h.entries = h.fence+1, 0, nil

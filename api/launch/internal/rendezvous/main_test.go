@@ -185,6 +185,34 @@ func TestLocal(t *testing.T) {
 	p.noErrors()
 }
 
+// TestLocalOfTwoHosts: ranks on rank 0's host, which may know it by a name for loopback, are
+// where those of other hosts found it.
+func TestLocalOfTwoHosts(t *testing.T) {
+	p := newParty(t, 4, "")
+	l, err := net.Listen("tcp4", ":0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	p.ranks[0].cfg.Listener = l
+	for i, r := range p.ranks { // ranks 2 and 3 are on another host, and find this one as 127.0.0.3
+		r.cfg.Addr = net.JoinHostPort([]string{"127.0.0.1", "127.0.0.3"}[i/2], port)
+		r.cfg.near = func(conn net.Conn) bool {
+			return i < 2 && addrOf(conn.LocalAddr()).String() != "127.0.0.3"
+		}
+	}
+	p.run(func(r *rank) error {
+		if err := r.b.Fence(r.ctx); err != nil {
+			return err
+		}
+		want := []string{"127.0.0.3", "127.0.0.3", "127.0.0.1", "127.0.0.1"}[r.cfg.Rank]
+		if a := r.b.Local().String(); a != want {
+			return fmt.Errorf("rank %d is at %s", r.cfg.Rank, a)
+		}
+		return r.b.Fence(r.ctx)
+	})
+	p.noErrors()
+}
+
 // TestEntries: refused entries leave the board as it was.
 func TestEntries(t *testing.T) {
 	p := newParty(t, 1, "")

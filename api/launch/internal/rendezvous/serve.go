@@ -24,7 +24,6 @@ type server struct {
 
 	mu     sync.Mutex
 	closed bool
-	local  net.Addr // where the first other rank found us
 }
 
 // serve begins with rank 0 itself, which connects by own: another process that claims to
@@ -87,7 +86,7 @@ func (s *server) greet(raw net.Conn) *member {
 	}
 	if err == nil {
 		_ = conn.SetDeadline(noDeadline)
-		s.found(conn.LocalAddr())
+		s.hub.found(conn)
 		m := newMember(int(hi.rank), from, conn)
 		if s.returns(m.rank) {
 			err = errEarly
@@ -205,15 +204,6 @@ func (s *server) misfit(hi hello, from string) error {
 		s.hub.fail(f)
 	}
 	return f
-}
-
-// found notes an address that leads here, best one that leads here from other hosts.
-func (s *server) found(a net.Addr) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.local == nil || loopback(s.local.String()) {
-		s.local = a
-	}
 }
 
 // close waits a while for the others to say BYE, and for late ones to get the reason of
