@@ -19,7 +19,7 @@ func (c *conductor) compare(expect []gotLog, sent map[stream]sentLog, n *news) {
 		if g == nil {
 			g = &gotLog{}
 		}
-		c.row.messages += s.N
+		c.row.Messages += s.N
 		if lost, told := s.lost(g), n.Broken[s.Stream.From]; len(lost) > told {
 			c.row.wrong("%s %d to %s %d: of %d messages %d were reported sent and never came, from number %d; %d receives had failed",
 				c.is(s.Stream.From), s.Stream.From, c.is(s.Stream.To), s.Stream.To, s.N, len(lost), lost[0], told)

@@ -29,9 +29,9 @@ func TestReturns(t *testing.T) {
 			var table strings.Builder
 			show(&table, []row{r})
 			t.Log("\n" + table.String())
-			require.Empty(t, r.wrongs)
-			require.GreaterOrEqual(t, r.returns, uint64(steadyPeers), "each steady peer has taken one back")
-			require.NotZero(t, r.messages)
+			require.Empty(t, r.Wrongs)
+			require.GreaterOrEqual(t, r.Returns, uint64(steadyPeers), "each steady peer has taken one back")
+			require.NotZero(t, r.Messages)
 		})
 	}
 }
@@ -55,15 +55,15 @@ func TestShort(t *testing.T) {
 			var table strings.Builder
 			show(&table, []row{r})
 			t.Log("\n" + table.String())
-			require.Empty(t, r.wrongs)
-			require.Less(t, r.worst, promised.Steady, "without what the machine did meanwhile")
-			require.NotZero(t, r.ops)
+			require.Empty(t, r.Wrongs)
+			require.Less(t, r.Worst, promised.Steady, "without what the machine did meanwhile")
+			require.NotZero(t, r.Ops)
 			for _, k := range kinds[device] {
-				require.NotZero(t, r.kinds[k], "attacks of kind %q", k)
+				require.NotZero(t, r.Kinds[k], "attacks of kind %q", k)
 			}
 			if device != "launch" {
-				require.NotZero(t, r.kills+r.pauses)
-				require.NotZero(t, r.messages)
+				require.NotZero(t, r.Kills+r.Pauses)
+				require.NotZero(t, r.Messages)
 			}
 		})
 	}

@@ -48,6 +48,10 @@ type plan struct {
 	long   bool // with pauses beyond PeerTimeout
 	bounds
 	want []string // kinds of attacks for which it goes on beyond d, for a minute at most
+
+	command string // a trial; "": processes that are killed and stopped, among foes
+	flat    bool   // what steady ones hold must not grow
+	resets  bool   // connections are reset; in a network namespace of its own
 }
 
 // conduct runs the attack on one device and returns its row of the table.
@@ -56,12 +60,24 @@ func conduct(ctx context.Context, pl plan, progress io.Writer) row {
 	c := &conductor{
 		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only, bounds: pl.bounds}, calm: pl.calm, long: pl.long, want: pl.want,
 		rng: rand.New(rand.NewPCG(pl.seed, crc64.Checksum([]byte(device), crc64.MakeTable(crc64.ECMA)))), log: progress,
-		row: row{device: device, kinds: map[string]uint64{}},
+		row: row{Device: device, Kinds: map[string]uint64{}},
 	}
 	began := clock.System.Now()
 	defer func() {
 		_, _ = fmt.Fprintf(c.log, "%-6s %v\n", device, clock.System.Now().Sub(began).Round(time.Millisecond))
 	}()
+	if pl.command != "" {
+		c.Is, c.Apart = pl.command, commandOf(pl.command).apart
+		c.row.Device = pl.command + " " + device
+		c.trial(ctx)
+		c.row.judge(c.PeerTimeout)
+		return c.row
+	}
+	if device == tcpResets {
+		c.inside(ctx, pl)
+		return c.row
+	}
+	c.Resets, c.Flat = pl.resets, pl.flat
 	if device == "launch" {
 		c.launch(ctx)
 		c.row.judge(c.PeerTimeout)
@@ -97,12 +113,17 @@ func (c *conductor) is(i int) string {
 // shares reports whether processes share memory.
 func (c *conductor) shares() bool { return c.Device == "shm" || c.Device == "auto" }
 
-func (c *conductor) setUp() (err error) {
-	parent := "/dev/shm"
+// shared is where directories of shared memory are made; "": the usual place.
+func shared() string {
+	const parent = "/dev/shm"
 	if _, err := os.Stat(parent); err != nil {
-		parent = ""
+		return ""
 	}
-	if c.Dir, err = os.MkdirTemp(parent, "efactor-attack-"); err != nil {
+	return parent
+}
+
+func (c *conductor) setUp() (err error) {
+	if c.Dir, err = os.MkdirTemp(shared(), "efactor-attack-"); err != nil {
 		return err
 	}
 	for i := range c.peers {
@@ -165,6 +186,9 @@ func (c *conductor) soak(ctx context.Context) {
 	if !c.calm {
 		c.letLoose(ctx)
 	}
+	if err := c.reset(ctx); err != nil {
+		c.blame("%v", err)
+	}
 	away := absence{c: c}
 	defer away.wait()
 	soon := c.long // so that a short attack has one, too
@@ -180,20 +204,20 @@ func (c *conductor) soak(ctx context.Context) {
 		case soon || c.long && n == 0 && away.over():
 			soon = false
 			away.begin(i)
-			c.row.pauses++
+			c.row.Pauses++
 		case n < 4:
 			c.stopFor(ctx, i, time.Duration(50+c.rng.IntN(900))*time.Millisecond)
 		default:
 			c.replace(i)
 		}
-		_, _ = fmt.Fprintf(c.log, "\r%-6s %d kills, %d pauses, %d connections ", c.Device, c.row.kills, c.row.pauses, c.connections())
+		_, _ = fmt.Fprintf(c.log, "\r%-6s %d kills, %d pauses, %d connections ", c.Device, c.row.Kills, c.row.Pauses, c.connections())
 	}
 }
 
 func (c *conductor) connections() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.row.connections
+	return c.row.Connections
 }
 
 func (c *conductor) stopFor(ctx context.Context, i int, d time.Duration) {
@@ -201,14 +225,14 @@ func (c *conductor) stopFor(ctx context.Context, i int, d time.Duration) {
 	_ = p.Signal(syscall.SIGSTOP)
 	_ = pause(ctx, d)
 	_ = p.Signal(syscall.SIGCONT)
-	c.row.pauses++
+	c.row.Pauses++
 }
 
 // replace kills a process and starts its next life, at the same address.
 func (c *conductor) replace(i int) {
 	old := c.peers[i]
 	old.kill()
-	c.row.kills++
+	c.row.Kills++
 	err := c.start(i, old.Life+1, c.qpns[i])
 	if err != nil {
 		c.blame("%v", err)

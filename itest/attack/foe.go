@@ -81,7 +81,7 @@ func (f *foe) tell(out *line) {
 func (c *conductor) lacks() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.want, func(k string) bool { return c.row.kinds[k] == 0 })
+	return slices.ContainsFunc(c.want, func(k string) bool { return c.row.Kinds[k] == 0 })
 }
 
 func (f *foe) noise(n int) []byte {

@@ -28,11 +28,33 @@
 //   - Survivors have no goroutine or descriptor left after Close, and the directory of shm no
 //     file.
 //
+// Behind the flags commands may be named, each with its own part in this:
+//
+//	go run ./attack -for 30s -seed 7 floods slow
+//
+//	processes    what is above, and what is done if none is named
+//	soak         the same without foes, on tcp with resets, too (as root); what steady processes
+//	             hold must not grow, if the time is long enough to say so (half a minute)
+//	resets       connections between honest endpoints are reset in the middle of messages up to
+//	             8 MiB, in a network namespace (as root): all sends end, none is lost that ended
+//	             well, and in the end each reaches each other one
+//	aliases      foes of api/efanet and api/remote state addresses that are another's on one path
+//	             and their own on the other
+//	floods       one peer of efanet sends OPEN, PING or RESET without end, one of remote HELLO of
+//	             names that do not exist or do not answer, messages of unknown codecs, or requests
+//	             to spawn: others dial, ask and spawn within 2 s, and memory is bounded
+//	restarts     a process with many endpoints is killed and starts again at its places while the
+//	             server pauses: what it sent well has come
+//	slow         peers that grant and never receive, never accept, never answer, read one byte a
+//	             second: calls end by their deadlines, and Close at once
+//	descriptors  a server has none left for a while: what fails ends, and afterwards all works
+//
 // What is not attacked is in docs/threat-model.md. Random choices follow the seed; the
 // schedule of processes does not, so a seed repeats the attack, not every outcome.
 //
 // Start reading at conduct.go (the processes), then peer.go, stream.go and ledger.go (what
-// legitimate ones do), foe_tcp.go, foe_shm.go, foe_launch.go.
+// legitimate ones do), foe_tcp.go, foe_shm.go, foe_launch.go; for the commands at trial.go, service.go
+// (legitimate processes above the device) and foe_net.go (what foes say there).
 //
 // It is in the module of tests because nothing else should have it.
 package main
@@ -45,6 +67,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 )
@@ -55,12 +78,12 @@ func main() {
 	if process() {
 		return
 	}
-	devices := flag.String("device", "shm,tcp,tls,auto,launch", "what to attack, one after the other")
+	devices := flag.String("device", "", "what to attack, one after the other; \"\": all that it is for")
 	d := flag.Duration("for", 10*time.Second, "how long each")
 	seed := flag.Uint64("seed", 1, "of all choices")
 	calm := flag.Bool("calm", false, "without foes, to compare")
 	long := flag.Bool("long", true, "some pauses are longer than PeerTimeout")
-	only := flag.String("only", "", "the attacks of foes of tcp and shm, by name as the table has them; \"\": all")
+	only := flag.String("only", "", "the attacks of foes, by name as the table has them; \"\": all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -68,19 +91,59 @@ func main() {
 	if st, err := os.Stderr.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
 		progress = os.Stderr
 	}
-	rows := make([]row, 0, 5)
+	names := flag.Args()
+	if len(names) == 0 {
+		names = []string{processes}
+	}
+	var rows []row
 	failures := 0
-	for device := range strings.SplitSeq(*devices, ",") {
-		if !strings.Contains(" shm tcp tls auto launch ", " "+device+" ") {
-			fmt.Fprintln(os.Stderr, fmt.Errorf("%w: device %q", errUsage, device))
+	for _, name := range names {
+		list, err := plans(name, *devices)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
-		rows = append(rows, conduct(ctx, plan{device, *d, *seed, *calm, *only, *long, promised, nil}, progress))
-		failures += rows[len(rows)-1].failures()
+		for _, pl := range list {
+			pl.d, pl.seed, pl.calm, pl.only, pl.long, pl.bounds = *d, *seed, *calm || pl.calm, *only, *long, promised
+			rows = append(rows, conduct(ctx, pl, progress))
+			failures += rows[len(rows)-1].failures()
+		}
 	}
 	show(os.Stdout, rows)
 	if failures > 0 {
 		fmt.Printf("seed %d\n", *seed)
 		os.Exit(1)
 	}
+}
+
+// What is done beside commands.
+const (
+	processes = "processes" // that are killed and stopped, among foes
+	soak      = "soak"      // the same without foes, and with an eye on what they hold
+)
+
+// plans are what a name of the command line asks for, on the given devices.
+func plans(name, devices string) (list []plan, err error) {
+	pl, on := plan{}, ""
+	c := commandOf(name)
+	switch {
+	case name == processes:
+		on = "shm,tcp,tls,auto,launch"
+	case name == soak:
+		pl.calm, pl.flat, on = true, true, "shm,tcp,"+tcpResets+",auto"
+	case c != nil:
+		pl.command, on = name, c.devices
+	default:
+		return nil, fmt.Errorf("%w: %q", errUsage, name)
+	}
+	if devices == "" {
+		devices = on
+	}
+	for pl.device = range strings.SplitSeq(devices, ",") {
+		if !slices.Contains(strings.Split(on, ","), pl.device) {
+			return nil, fmt.Errorf("%w: %s on device %q", errUsage, name, pl.device)
+		}
+		list = append(list, pl)
+	}
+	return list, nil
 }

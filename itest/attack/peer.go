@@ -35,6 +35,8 @@ type peer struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	recvs  sync.WaitGroup
+
+	samples sampler
 }
 
 // other is another legitimate process, in one of its lives.
@@ -49,7 +51,7 @@ type other struct {
 }
 
 // steady reports whether what concerns o has to go well.
-func (p *peer) steadyWith(o *card) bool { return p.Is == "steady" && o.Is == "steady" }
+func (p *peer) steadyWith(o *card) bool { return p.Is == "steady" && o.Is == "steady" && !p.Resets }
 
 // bound is that of calls that concern o.
 func (p *peer) bound(o *card) time.Duration {
@@ -137,6 +139,9 @@ func runPeer(r role, in io.Reader, out *line) error {
 	}
 	looking := make(chan struct{})
 	go func() { defer close(looking); p.w.look(p.ctx, p.PeerTimeout/2, p.back.begin) }()
+	if p.Flat && p.Is == "steady" {
+		go p.samples.run(p.ctx)
+	}
 	name, err := p.mem.Remote().MarshalBinary()
 	if err != nil {
 		return err
@@ -162,7 +167,7 @@ func runPeer(r role, in io.Reader, out *line) error {
 				p.w.wrong("%s", text)
 			}
 			report := p.w.report()
-			report.Returns = returns
+			report.Returns, report.Samples = returns, p.samples.samples()
 			p.out.say(news{Closed: true, Report: report})
 			return nil
 		}
@@ -278,7 +283,19 @@ func play(r role, in io.Reader, out *line) error {
 		return runFoe(r, out, shmFoe)
 	case "launch":
 		return runLaunch(r, out)
-	default:
-		return runPeer(r, in, out)
+	case insideRole:
+		return runInside(r, in, out)
+	case floodRole:
+		return runFlood(r, in, out)
+	case placesRole:
+		return runPlaces(r, in, out)
+	case comersRole:
+		return runComers(r, in, out)
+	case scarceRole:
+		return runScarce(r, in, out)
 	}
+	if c := commandOf(r.Is); c != nil {
+		return runTrial(r, in, out, c.run)
+	}
+	return runPeer(r, in, out)
 }

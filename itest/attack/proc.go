@@ -43,6 +43,9 @@ func begin(r role, uid uint32) (*proc, error) {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 		p.cmd.Dir = "/"
 	}
+	if r.Apart {
+		p.cmd = apart(p.cmd)
+	}
 	p.cmd.Env = append(os.Environ(), roleVar+"="+string(text))
 	p.cmd.Stderr = &p.stderr
 	in, err := p.cmd.StdinPipe()
@@ -99,10 +102,13 @@ func (p *proc) await(what string, most time.Duration, want func(*news) bool) (*n
 	}
 }
 
+// stacksVar names the file of goroutines of what does not answer.
+const stacksVar = "EFACTOR_ATTACK_STACKS"
+
 // hung is the error that there was no what in time. The process ends, and says where it is, if
 // the environment names a file for that.
 func (p *proc) hung(what string, most time.Duration) error {
-	if file := os.Getenv("EFACTOR_ATTACK_STACKS"); file != "" {
+	if file := os.Getenv(stacksVar); file != "" {
 		_ = p.orders.Encode(order{Dump: true})
 		_ = pause(context.Background(), time.Second)
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)

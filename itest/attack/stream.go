@@ -192,7 +192,7 @@ func (p *peer) receiveFrom(m efa.Match, numbered bool) {
 		case p.ctx.Err() != nil:
 			return
 		case err != nil: // its sender died in the middle of it, and says whether it was one that may
-			if m.Tag < steadyPeers && p.Is == "steady" {
+			if m.Tag < steadyPeers && p.Is == "steady" && !p.Resets {
 				p.w.fault("%s %d: receive from steady %d: %v", p.Is, p.Index, m.Tag, err)
 			}
 			if numbered {

@@ -16,7 +16,7 @@ const roleVar = "EFACTOR_ATTACK_ROLE"
 // role is what a process is to do.
 type role struct {
 	bounds
-	Is     string // steady, mortal, victim, tcp, shm, launch
+	Is     string // steady, mortal, victim, tcp, shm, launch; a command, or a child of one
 	Device string // shm, tcp, tls or auto
 	Dir    string // of shm
 	Index  int    // among the legitimate processes
@@ -27,6 +27,11 @@ type role struct {
 	At     []efa.Address // of a foe's targets
 	Pids   []int         // of a foe's targets
 	Only   string        // a foe's attacks, by name; "": all
+	Apart  bool          // in a network namespace of its own
+	Resets bool          // connections are reset: operations among steady processes may fail
+	Long   bool          // pauses may be longer than PeerTimeout
+	Flat   bool          // say what is held
+	N      int           // endpoints of a child that is started again
 	Victim int           // its process, 0: none
 	Prey   efa.Address   // the victim's
 }
@@ -47,6 +52,7 @@ type order struct {
 	Expect []gotLog `json:",omitempty"` // wait until as many have come, a while
 	Close  bool     `json:",omitempty"`
 	Dump   bool     `json:",omitempty"` // write what it waits for to stderr
+	Do     string   `json:",omitempty"` // of a child of a trial
 }
 
 // news is what a process tells the conductor.
@@ -61,6 +67,10 @@ type news struct {
 	Back    bool      `json:",omitempty"` // was stopped for long, and each peer has answered it since
 	Closed  bool      `json:",omitempty"`
 	Report  *report   `json:",omitempty"`
+	Did     string    `json:",omitempty"` // of a child of a trial
+	Number  uint64    `json:",omitempty"`
+	Texts   []string  `json:",omitempty"`
+	Row     *row      `json:",omitempty"` // of a conductor in a process of its own
 }
 
 // report is what a process measured.
@@ -75,6 +85,7 @@ type report struct {
 	Returns     uint64 // of peers that had failed
 	Connections uint64 // of a foe, or attempts that it counts so
 	Kinds       map[string]uint64
+	Samples     []sample // of a steady process, where they are asked for
 	Wrongs      []string
 	More        int
 }
