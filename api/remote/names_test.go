@@ -261,7 +261,11 @@ func TestFullOfNames(t *testing.T) {
 		server.Root.Send(actor.NewPID(fmt.Sprint("slow:", i), "x"), &word{})
 	}
 	for i := range 3 {
-		client := start(t, f, remote.Config{Timeout: time.Second})
+		cfg := remote.Config{Timeout: long}
+		if i == 2 {
+			cfg.Timeout = time.Second
+		}
+		client := start(t, f, cfg)
 		_, err := client.Root.RequestFuture(server.at("echo"), &word{}, long).Result()
 		if i < 2 {
 			require.NoError(t, err)
