@@ -249,6 +249,9 @@ func (q *Queue) unposted(p *Pke, err error) error {
 	}
 }
 
+// SentAgain notes that the packet is posted once more.
+func (p *Pke) SentAgain() { p.wr.Again = true }
+
 // PutOff takes a packet which the driver did not take by an error that wraps ErrUnsent, and has its
 // peer send it again after back-off, as if the receiver had not been ready; of RDMA the peer hears that it
 // failed. False: it is another error, or the packet has no peer.
@@ -268,7 +271,7 @@ func (q *Queue) PutOff(p *Pke, err error) bool {
 func (q *Queue) Free(p *Pke) {
 	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
 	p.wr.Header, p.wr.Payload = nil, nil
-	p.wr.Kind, p.wr.HasImm, p.wr.LKey = WRSend, false, 0
+	p.wr.Kind, p.wr.HasImm, p.wr.Again, p.wr.LKey = WRSend, false, false, 0
 	p.Next, q.free = q.free, p
 	q.room++
 	if p.parked {

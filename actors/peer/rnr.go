@@ -76,6 +76,7 @@ func (p *Peer) onRNR(pke *device.Pke) {
 func (p *Peer) resend(pke *device.Pke) (posted bool) {
 	p.env.Counters.Resent++
 	pke.Watch = true
+	pke.SentAgain()
 	if err := p.env.Q.Post(pke); err != nil {
 		p.env.LogOf(p.link).Warn("resend", "err", err)
 		p.sendFailed(pke, device.StatusQPInternal)

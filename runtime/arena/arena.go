@@ -23,7 +23,7 @@ type Arena struct {
 
 // New returns a slab of size bytes, zeroed and aligned to a page.
 func New(size int) (*Arena, error) {
-	if size <= 0 || size > maxSize {
+	if size <= 0 || uint64(size) > maxSize {
 		return nil, fmt.Errorf("%w: %d bytes", ErrSize, size)
 	}
 	page := os.Getpagesize()

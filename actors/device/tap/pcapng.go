@@ -27,6 +27,7 @@ const (
 	optIfName      = 2
 	optIfTsresol   = 9
 	optEpbFlags    = 2
+	optComment     = 1
 
 	epbInbound  = 1
 	epbOutbound = 2
@@ -89,6 +90,9 @@ func NewPcapng(w io.Writer, clk clock.Clock) (*Pcapng, error) {
 	return p, nil
 }
 
+// SentAgain is the comment of a packet that was sent before. Wireshark finds it as frame.comment.
+const SentAgain = "sent again"
+
 // Packet implements Sink. After an error of the writer nothing more is written.
 func (p *Pcapng) Packet(r Record) {
 	if r.Kind != device.WRSend {
@@ -119,6 +123,9 @@ func (p *Pcapng) Packet(r Record) {
 	b = le.AppendUint16(b, optEpbFlags)
 	b = le.AppendUint16(b, 4)
 	b = le.AppendUint32(b, flags)
+	if r.Again {
+		b = appendOption(b, optComment, SentAgain)
+	}
 	b = le.AppendUint32(b, optEnd)
 	p.finish(b)
 	if p.err != nil {

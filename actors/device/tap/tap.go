@@ -23,6 +23,7 @@ type Record struct {
 	// Packet is valid during the call; nil of RDMA.
 	Packet []byte
 
+	Again  bool // a packet that was sent before, and met RNR or a cut connection
 	Kind   device.WR
 	HasImm bool
 	Imm    uint32
@@ -124,7 +125,7 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 		Time: q.sink.Now(), Out: true,
 		From: q.selfOn(wr.AH), To: wire.MakeRawAddr(q.gid(wr.AH), wr.QPN, wr.QKey), Packet: packet,
 		Kind: wr.Kind, HasImm: wr.HasImm, Imm: wr.Imm, Len: wr.Len(),
-		RKey: wr.RKey, Remote: wr.Remote,
+		RKey: wr.RKey, Remote: wr.Remote, Again: wr.Again,
 	})
 	return nil
 }

@@ -121,7 +121,7 @@ func TestPcapng(t *testing.T) {
 	require.NoError(t, err)
 	a, b, toB := pair(t, p)
 	for _, packet := range []string{"12345", ""} {
-		require.NoError(t, a.PostSend(&device.SendWR{AH: toB, QPN: 11, QKey: 101, Header: []byte(packet)}))
+		require.NoError(t, a.PostSend(&device.SendWR{AH: toB, QPN: 11, QKey: 101, Header: []byte(packet), Again: packet == ""}))
 		var c [1]device.Completion
 		require.Equal(t, 1, b.Poll(c[:]))
 	}
@@ -158,7 +158,11 @@ func TestPcapng(t *testing.T) {
 		require.Equal(t, size, int(le(epb.body[16:])))
 		data := epb.body[20 : 20+size]
 		require.Equal(t, string(want.from[:])+string(want.to[:])+want.packet, string(data))
-		require.Equal(t, map[uint16]string{2: want.flags}, options(t, epb.body[20+(size+3)/4*4:]))
+		opts := map[uint16]string{2: want.flags}
+		if i == 2 {
+			opts[1] = tap.SentAgain
+		}
+		require.Equal(t, opts, options(t, epb.body[20+(size+3)/4*4:]))
 	}
 }
 
