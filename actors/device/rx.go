@@ -18,10 +18,29 @@ type RecvPkt struct {
 	HasImm bool
 
 	mem     []byte // the slot's
-	slot    int32
+	slot    int32  // noSlot: it is a copy
 	queue   *Queue
 	arrived Arrived
 }
+
+// noSlot is the slot of a packet that is a copy.
+const noSlot = -1
+
+// Copy moves the packet out of its receive slot, which goes back to the device, so that it can be
+// kept for long. The copy is released as a packet in a slot is.
+func (r *RecvPkt) Copy() *RecvPkt {
+	c := &RecvPkt{Err: r.Err, QPN: r.QPN, AH: r.AH, GID: r.GID, Imm: r.Imm, HasImm: r.HasImm, slot: noSlot, queue: copies}
+	c.arrived.Pkt = c
+	c.mem = append([]byte(nil), r.View.Bytes()...)
+	if err := c.View.Open(c.mem); err != nil {
+		c.Err = err
+	}
+	r.Release()
+	return c
+}
+
+// copies is the queue of all copies: it is throttled, so that Release looks at their slots.
+var copies = &Queue{throttled: true}
 
 // Arrived tells a peer, or the endpoint for a stranger, that a packet came.
 type Arrived struct {
@@ -42,7 +61,9 @@ func (r *RecvPkt) Release() { r.queue.Release(r) }
 // keeps it while the queue is throttled.
 func (q *Queue) Release(r *RecvPkt) {
 	if q.throttled {
-		q.kept = append(q.kept, r.slot)
+		if r.slot != noSlot {
+			q.kept = append(q.kept, r.slot)
+		}
 		return
 	}
 	q.repost = append(q.repost, r.slot)

@@ -401,7 +401,7 @@ type route struct {
 }
 
 // maxEmpty is the number of routes without a peer that are remembered.
-const maxEmpty = 1024
+const maxEmpty = 1 << 14
 
 // maxFormer is the number of former connids that a route remembers.
 const maxFormer = 16

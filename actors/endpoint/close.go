@@ -136,6 +136,7 @@ func (c *closing) closeQueue() {
 	e.pressure.stop()
 	sh.StopTimer(&e.peers.overflow.timer)
 	sh.StopTimer(&e.peers.later.timer)
+	sh.StopTimer(&e.peers.checks.timer)
 	c.closeErr = e.queue.Close()
 	e.pools.CloseMemory()
 	err := c.err()

@@ -333,6 +333,8 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.peers.overflow.onTick()
 	case *laterTick:
 		e.peers.later.onTick()
+	case *checkTick:
+		e.peers.checks.onTick()
 	case *keepaliveMsg:
 		e.pressure.onKeepalive()
 	case *closeStep:

@@ -226,10 +226,8 @@ func (p *peers) mayAdd(ah device.AH, qpn uint16, known bool) (trusted, crowded b
 	case !p.mayReplace(ah, qpn):
 	case p.hasRoom(ah):
 		return true, false
-	default:
-		// Where the device cannot hold one sender back the endpoint throttles all at that limit.
-		path := &p.env.Paths[p.qp().PathOf(ah)]
-		trusted, crowded = !path.HoldsBack || p.env.Mem.Total() <= p.env.Config.Hard(), true
+	default: // above TotalMemory the endpoint throttles all
+		trusted, crowded = true, true
 	}
 	p.probeQuiet() // perhaps no other packet comes that would find the peers that have left
 	return trusted, crowded
@@ -670,39 +668,47 @@ func (p *peers) onGone(g *device.Gone) {
 }
 
 // connidCheck is about an endpoint that claims to have replaced a peer, by a new connid from the
-// same queue pair. Until it is known to be there its packets wait in their receive slots.
+// same queue pair. Until it is known to be there its packets wait. The device has acknowledged them,
+// so none is dropped: they are copied out of their receive slots, and count towards TotalMemory,
+// above which all senders are throttled.
 type connidCheck struct {
-	link *peer.Link
-	pkts []*device.RecvPkt
+	link  *peer.Link
+	began clock.Time
+	heard clock.Time // the last packet came
+	pkts  []*device.RecvPkt
 
-	began  bool   // pkts has a message
-	held   bool   // it is held back, from the message after heldAt on
-	upto   uint32 // msg_id of the latest message in pkts
-	heldAt uint32
+	upto      uint32 // msg_id of the latest message in pkts
+	heldUpto  uint32
+	hasMsgs   bool // pkts has a message
+	holdsBack bool // the newcomer is held back from the message after heldUpto on
 }
 
-// checkPackets is how many packets may wait in each check before its sender is held back,
-// checksSpare how many more in all checks together, and maxChecks how many checks there may be.
-// Further packets are dropped: an endpoint that is not known to be there is not trusted with more.
-// But the device has acknowledged all of them, so there is room for those that have come before the
-// sender is held back, and for the rest of a message. Where the device cannot hold one sender back,
-// the room is for the packets until HANDSHAKE has arrived.
+// checkPackets is how many packets come of a newcomer before it is held back, where its device can do
+// that. trialMost is how long a check takes at most.
 const (
 	checkPackets = 16
-	checksSpare  = 96
-	maxChecks    = 8
+	trialMost    = 2 * time.Second
+	// trialCost is what a packet that waits counts for, beside its bytes.
+	trialCost = 512
 )
 
-// connidChecks are the checks in progress, by queue pair.
+// connidChecks are the checks in progress, by queue pair. They own the timer that ends those that
+// take too long.
 type connidChecks struct {
 	peers  *peers
 	byAddr map[qpAddr]*connidCheck
+	order  []*connidCheck // the oldest first; some are over
+	timer  shard.Timer
+	tick   checkTick
 }
+
+// checkTick is when the oldest check has taken too long.
+type checkTick struct{ shard.Message }
 
 // check begins to check the sender of a packet, or goes on with it.
 func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
 	x := t.byAddr[qpAddrOf(addr)]
-	if x == nil && len(t.byAddr) < maxChecks {
+	if x == nil {
 		x = t.start(addr)
 	}
 	if x == nil {
@@ -724,30 +730,25 @@ func (t *connidChecks) claims(r *device.RecvPkt, gid device.GID) bool {
 	return true
 }
 
-// keep has a packet wait for the end of a check. A newcomer that has sent checkPackets is held
-// back: its device sends refused packets again, but dropped ones are lost.
+// keep has a packet wait for the end of a check.
 func (t *connidChecks) keep(x *connidCheck, r *device.RecvPkt) {
-	if len(x.pkts) >= checkPackets && !t.hasSpare() {
-		t.peers.dropUntrusted(r, x.link.Addr)
-		return
+	r = r.Copy()
+	x.pkts, x.heard = append(x.pkts, r), t.peers.env.Sh.Now()
+	t.count(r, 1)
+	if id, ok := r.View.MsgID(); ok && (!x.hasMsgs || int32(id-x.upto) > 0) {
+		x.upto, x.hasMsgs = id, true
 	}
-	x.pkts = append(x.pkts, r)
-	if id, ok := r.View.MsgID(); ok && (!x.began || int32(id-x.upto) > 0) {
-		x.upto, x.began = id, true
-	}
-	if len(x.pkts) >= checkPackets && x.began && (!x.held || x.upto != x.heldAt) {
+	if len(x.pkts) >= checkPackets && x.hasMsgs && (!x.holdsBack || x.upto != x.heldUpto) {
 		x.link.HoldBackForRoom(x.upto)
-		x.held, x.heldAt = true, x.upto
+		x.holdsBack, x.heldUpto = true, x.upto
 	}
 }
 
-// hasSpare reports whether one more packet may wait in a check that has checkPackets of them.
-func (t *connidChecks) hasSpare() bool {
-	spare := checksSpare
-	for _, o := range t.byAddr {
-		spare -= max(len(o.pkts)-checkPackets, 0)
-	}
-	return spare > 0
+// count accounts for a packet that waits (1), or does not wait any more (-1).
+func (t *connidChecks) count(r *device.RecvPkt, sign int64) {
+	env := t.peers.env
+	env.Mem.Strangers += sign * int64(len(r.View.Bytes())+trialCost)
+	env.Weigh = true
 }
 
 func (t *connidChecks) start(addr wire.RawAddr) *connidCheck {
@@ -763,8 +764,11 @@ func (t *connidChecks) start(addr wire.RawAddr) *connidCheck {
 	if t.byAddr == nil {
 		t.byAddr = make(map[qpAddr]*connidCheck)
 	}
-	x := &connidCheck{link: p.newPeer(addr, ah, peer.Unlisted, p.book.Now())}
+	x := &connidCheck{link: p.newPeer(addr, ah, peer.Unlisted, p.book.Now()), began: p.env.Sh.Now()}
 	t.byAddr[qpAddrOf(addr)] = x
+	if t.order = append(t.order, x); len(t.order) == 1 {
+		t.startTimer()
+	}
 	x.link.Move(peer.MoveTry)
 	x.link.CheckConnID()
 	return x
@@ -777,6 +781,33 @@ func (p *peers) dropUntrusted(r *device.RecvPkt, addr wire.RawAddr) {
 	r.Release()
 }
 
+// onTick ends the checks that have taken too long: our HANDSHAKE has neither arrived nor been refused. Of
+// the newcomer and the peer at its queue pair the one that was heard last is there.
+func (t *connidChecks) onTick() {
+	now := t.peers.env.Sh.Now()
+	for len(t.order) > 0 && (t.order[0].over() || now.Sub(t.order[0].began) >= trialMost) {
+		x := t.order[0]
+		t.order = t.order[1:]
+		if x.over() {
+			continue
+		}
+		l := x.link
+		at := t.peers.routes.get(l.AH, l.QPN)
+		t.onResult(&peer.ConnIDChecked{Link: l, OK: at == nil || at.cur == nil || at.cur.LastHeard() <= x.heard})
+	}
+	if len(t.order) > 0 {
+		t.startTimer()
+	}
+}
+
+// over reports whether the check has a result.
+func (x *connidCheck) over() bool { return x.link.Place() != peer.PlaceOnTrial }
+
+func (t *connidChecks) startTimer() {
+	env := t.peers.env
+	env.Sh.StartTimer(&t.timer, max(trialMost-env.Sh.Now().Sub(t.order[0].began), time.Millisecond), env.Endpoint, &t.tick)
+}
+
 // onResult ends a check: the newcomer replaces the peer at its queue pair, or its packets were late.
 func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	p, l, at := t.peers, m.Link, qpAddrOf(m.Link.Addr)
@@ -786,7 +817,7 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	}
 	delete(t.byAddr, at)
 	x := p.routes.get(l.AH, l.QPN)
-	if tried.held { // packets of the peer there were refused, too
+	if tried.holdsBack { // packets of the peer there were refused, too
 		l.HasRoom()
 		if x != nil && x.cur != nil {
 			x.cur.HoldBackAgain()
@@ -806,6 +837,7 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 		p.addUnlisted(l, true, p.hasRoom(l.AH), tried.pkts[0])
 	}
 	for _, r := range tried.pkts {
+		t.count(r, -1)
 		if id, _ := r.View.ConnID(); late && id == l.QKey {
 			p.env.Counters.StaleConnID++
 			r.Release()

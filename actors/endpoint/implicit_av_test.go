@@ -1,6 +1,7 @@
 package endpoint_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -185,5 +186,100 @@ func TestRoomIsMadeOnce(t *testing.T) {
 	r.Run()
 	require.EqualValues(t, 6, c.Unexpected)
 	require.EqualValues(t, 2, c.StrangersHeld)
+	require.NoError(t, r.Close())
+}
+
+// TestManyOnTrial: many endpoints start again at their places before anything is known of their
+// death, and send at once. Nothing is dropped, whether the device can hold one sender back or not.
+func TestManyOnTrial(t *testing.T) {
+	for _, holdsBack := range []bool{true, false} {
+		r, err := script.Start(script.Config{Info: device.Info{HoldsBack: holdsBack}})
+		require.NoError(t, err)
+		c := r.EP.Counters()
+		const places, each = 24, 20
+		for qpn := range uint16(places) {
+			first(t, r, 1, 1+qpn, 0x100)
+		}
+		complete(r, device.StatusOK)
+		for qpn := range uint16(places) {
+			for id := range each {
+				inject(t, r, script.NewRemote("x", 1, 1+qpn, 0x200), "EAGER_MSGRTM", fmt.Sprintf("msg_id=%d", id), "len=8", "raw_addr")
+				r.Run()
+			}
+		}
+		require.EqualValues(t, places, c.Unexpected, "the rest is on trial")
+		require.Equal(t, r.QP.RecvSlots(), r.QP.Posted(), "and takes no receives")
+		if holdsBack {
+			require.Len(t, r.QP.HeldBack, places)
+		}
+		complete(r, device.StatusOK) // HANDSHAKE to each
+		require.EqualValues(t, places+places*each, c.Unexpected)
+		require.Zero(t, c.Crowded)
+		require.Empty(t, r.QP.HeldBack)
+		require.NoError(t, r.Close())
+	}
+}
+
+// complete ends what is with the device.
+func complete(r *script.Rig, st device.Status) {
+	for _, s := range r.QP.Flying() {
+		r.QP.Complete(s, st)
+	}
+	r.Run()
+}
+
+// TestTrialEnds: HANDSHAKE to a newcomer neither arrives nor is refused. After two seconds the one of
+// the two that was heard last is taken to be there.
+func TestTrialEnds(t *testing.T) {
+	for _, x := range []struct {
+		name       string
+		formerLast bool
+		unexpected int
+	}{
+		{"the newcomer was heard last", false, 2},
+		{"the peer at its place was heard last", true, 2},
+	} {
+		r, err := script.Start(script.Config{})
+		require.NoError(t, err)
+		c := r.EP.Counters()
+		first(t, r, 1, 7, 0x100)
+		complete(r, device.StatusOK)
+		r.Advance(time.Second)
+		first(t, r, 1, 7, 0x200)
+		if x.formerLast {
+			r.Advance(time.Millisecond)
+			inject(t, r, script.NewRemote("x", 1, 7, 0x100), "EAGER_MSGRTM", "msg_id=1", "len=8", "raw_addr")
+			r.Run()
+		}
+		r.Advance(1990 * time.Millisecond)
+		require.EqualValues(t, 1+btoi(x.formerLast), c.Unexpected, x.name)
+		r.Advance(20 * time.Millisecond)
+		require.EqualValues(t, x.unexpected, c.Unexpected, x.name)
+		require.EqualValues(t, btoi(x.formerLast), c.StaleConnID, x.name)
+		require.NoError(t, r.Close())
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestTrialCounts: packets that wait count towards TotalMemory, above which all senders are throttled.
+func TestTrialCounts(t *testing.T) {
+	r, err := script.Start(script.Config{Endpoint: set(settings.Settings{TotalMemory: 40 << 10})})
+	require.NoError(t, err)
+	first(t, r, 1, 7, 0x100)
+	complete(r, device.StatusOK)
+	for id := range 100 {
+		inject(t, r, script.NewRemote("x", 1, 7, 0x200), "EAGER_MSGRTM", fmt.Sprintf("msg_id=%d", id), "len=8", "raw_addr")
+		r.Run()
+	}
+	require.Equal(t, endpoint.MemoryPressure, r.Events[len(r.Events)-1].Kind)
+	complete(r, device.StatusOK)
+	require.Zero(t, r.EP.Counters().Crowded)
+	require.EqualValues(t, 101, r.EP.Counters().Unexpected)
 	require.NoError(t, r.Close())
 }

@@ -8,6 +8,7 @@ import (
 
 var holdCases = []testCase{
 	{name: "HoldBack", devices: 3, run: (*world).holdBack},
+	{name: "Shut", devices: 3, run: (*world).shutOut},
 	{name: "HoldBack/resent", devices: 2, run: (*world).heldIsResent, needs: (*Fabric).holdsBack},
 }
 
@@ -76,4 +77,35 @@ func (w *world) heldIsResent() {
 	require.NoError(w, b.HoldBack(back, a.QPN(), false, 0))
 	require.Equal(w, device.StatusOK, a.status(id))
 	require.Equal(w, "waits", string(b.recv().data))
+}
+
+// shutOut: everything of one queue pair is refused, others' packets arrive, and another queue pair at its
+// place is let in.
+func (w *world) shutOut() {
+	a, b, c := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{}), w.open(2, device.QPConfig{})
+	toB, back, fromC := a.ah(b), b.ah(a), c.ah(b)
+	require.Equal(w, device.StatusOK, a.status(a.begin(toB, b, 0, "first")))
+	b.recv()
+	if !w.f.holdsBack() {
+		require.ErrorIs(w, b.Shut(back, a.QPN()), device.ErrNotSupported)
+		return
+	}
+	require.ErrorIs(w, b.Shut(back+100, a.QPN()), device.ErrBadAH)
+	require.NoError(w, b.Shut(back, a.QPN()+1)) // nobody
+	require.NoError(w, b.Shut(back, a.QPN()))
+	for range 2 {
+		require.Equal(w, device.StatusUnknownPeer, a.status(a.begin(toB, b, 1, "refused")))
+		require.Equal(w, device.StatusUnknownPeer, a.status(a.send(toB, b, []byte("an answer"))))
+		require.Equal(w, device.StatusOK, c.status(c.begin(fromC, b, 0, "of another")))
+		require.Equal(w, "of another", string(b.recv().data))
+		require.NoError(w, b.HoldBack(back, a.QPN(), false, 0)) // it stays shut out
+	}
+	if kinds := w.kinds(); len(kinds) > 0 {
+		p := newProbe(w, 100)
+		p.move(kinds[0], 0, 0, 100)
+		require.NoError(w, p.b.Shut(p.b.ah(p.a), p.a.QPN()))
+		for _, kind := range kinds {
+			p.refuse(kind, device.StatusUnknownPeer, 100, func(*device.SendWR) {})
+		}
+	}
 }

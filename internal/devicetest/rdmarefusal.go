@@ -107,7 +107,7 @@ func (w *world) refusedReported() {
 	for _, kind := range w.kinds() {
 		for _, known := range []bool{false, true} {
 			p.b.denied = nil
-			want := device.Completion{Op: device.OpRefused, AH: device.UnknownAH, SrcQPN: p.a.QPN(), SrcGID: p.a.gid, ID: p.mr.RKey() + 1}
+			want := device.Completion{Op: device.OpRefused, AH: device.UnknownAH, SrcQPN: p.a.QPN(), SrcGID: p.a.gid, ID: p.mr.RKey() + 1, Status: device.RefusalOf(false)}
 			if known {
 				want.AH, want.SrcGID = p.b.ah(p.a), device.GID{}
 			}
@@ -118,6 +118,16 @@ func (w *world) refusedReported() {
 				require.NoError(w, p.b.DestroyAH(want.AH))
 			}
 		}
+	}
+	// A key that is known is no guess, nor is one that was known until now.
+	gone := w.alloc(1, 100, allAccess)
+	key := gone.RKey()
+	require.NoError(w, gone.Close())
+	for _, of := range []uint64{p.mr.RKey(), key} {
+		p.b.denied = nil
+		p.refusedBad(w.kinds()[0], 10, func(wr *device.SendWR) { wr.RKey, wr.Remote = of, wr.Remote+5000 })
+		w.until("report", func() bool { return len(p.b.denied) > 0 })
+		require.Equal(w, device.RefusalOf(true), p.b.denied[0].Status)
 	}
 	// Reports that are not fetched do no harm.
 	w.drop(p.b)

@@ -151,5 +151,5 @@ func (f *frame) check(flags uint8, most int) error {
 
 // answers are the statuses with which a frame may end a request.
 var answers = [256]bool{
-	device.StatusOK: true, device.StatusBadAddress: true, device.StatusBadDestQPN: true, device.StatusRNR: true,
+	device.StatusOK: true, device.StatusBadAddress: true, device.StatusBadDestQPN: true, device.StatusRNR: true, device.StatusUnknownPeer: true,
 }
