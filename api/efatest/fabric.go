@@ -53,8 +53,6 @@ const (
 	FaultRefuseQP = sim.FaultRefuseQP
 	// FaultRefuseMR refuses to register memory.
 	FaultRefuseMR = sim.FaultRefuseMR
-	// FaultRefuseAH refuses an address handle, for lack of memory or descriptors.
-	FaultRefuseAH = sim.FaultRefuseAH
 	// FaultRNR refuses a packet as if its receiver were not ready.
 	FaultRNR = sim.FaultRNR
 	// FaultUnknownAH delivers a packet as if its receiver did not know the sender.
