@@ -43,6 +43,7 @@ type peers struct {
 	overflow overflow
 	evicted  evictedPeers
 	checks   connidChecks
+	later    later
 	replaced []*peer.Link
 }
 

@@ -99,9 +99,11 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	}
 	ah, err := p.createAH(addr.GID())
 	if err != nil {
-		p.env.Log.Warn("address handle for a stranger", "address", p.uri(&addr), "err", err)
 		p.env.Complain(nil, fmt.Errorf("address handle for %s: %w", p.uri(&addr), err))
-		r.Release()
+		if !p.later.keep(r) {
+			p.env.Counters.Crowded++
+			r.Release()
+		}
 		return
 	}
 	crowded := false

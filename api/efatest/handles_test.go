@@ -88,3 +88,37 @@ func TestHandleOfAnotherMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// TestHandleRefused: what a newcomer sends while the receiver's device has no address handle to give is
+// received when it has one again. The sender heard that it had arrived.
+func TestHandleRefused(t *testing.T) {
+	w := newWorld(t, efatest.Config{Seed: 1})
+	alice := seatOn(t, deviceOf(t, w, sim.DeviceConfig{}), efa.EndpointConfig{})
+	bob := seatOn(t, deviceOf(t, w, sim.DeviceConfig{}), efa.EndpointConfig{})
+	raw, ok := bob.ep.Address().Raw("sim")
+	require.True(t, ok)
+	rule, err := w.Fabric().AddRule(sim.Rule{Fault: sim.FaultRefuseAH, From: sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()}, Times: 5})
+	require.NoError(t, err)
+	const messages = 3
+	w.Go("alice", func(ctx context.Context) error {
+		to := alice.knows(bob)
+		for i := range messages {
+			if err := alice.ep.Send(ctx, to, fill(100, byte(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	w.Go("bob", func(ctx context.Context) error {
+		for i := range messages {
+			buf := make([]byte, 100)
+			if _, err := bob.ep.Recv(ctx, buf); err != nil {
+				return err
+			}
+			require.Equal(t, fill(100, byte(i)), buf)
+		}
+		return nil
+	})
+	require.NoError(t, w.Run())
+	require.Equal(t, 5, w.Fabric().Hits(rule))
+}

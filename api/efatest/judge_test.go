@@ -38,6 +38,7 @@ func (r *run) judgeOf(n *node) {
 // observe shows the judges what concerns them; a packet that would have ended the
 // endpoint fails the seed.
 func (r *run) observe(e sim.Event) {
+	r.moments.see(e)
 	if e.WR != device.WRSend || e.Kind != sim.EventArrive && e.Kind != sim.EventPost {
 		return
 	}
@@ -46,6 +47,9 @@ func (r *run) observe(e sim.Event) {
 	}
 	if r.ways != nil {
 		r.ways.see(r, e)
+	}
+	if len(r.judges) == 0 {
+		return
 	}
 	var err error
 	var j *judged

@@ -80,7 +80,10 @@ func (n *node) reached(d *deed, a *access, err error) {
 
 // pressed reports whether an endpoint has so little memory that it may let nothing in for
 // a long time.
-func (p *plan) pressed(i int) bool { return p.nodes[i].cfg.Protocol.TotalMemory > 0 }
+func (p *plan) pressed(i int) bool {
+	c := &p.nodes[i].cfg.Protocol
+	return c.TotalMemory > 0 || c.PeerMemory > 0
+}
 
 // succeeded: a refused access cannot have succeeded, unless refusals are not
 // reported.

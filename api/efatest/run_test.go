@@ -30,6 +30,7 @@ type run struct {
 	logs    bool
 	ways    *ways // nil: nothing is compared
 	judges  judges
+	moments *moments
 	raws    map[sim.Endpoint]efa.RawAddr // the endpoint at each place
 	stats   map[string]uint64
 	errs    []error
@@ -109,11 +110,7 @@ func newRun(p *plan, log io.Writer) (*run, error) {
 	}
 	var err error
 	fabric := p.fabric
-	for _, np := range p.nodes {
-		if np.era != nil || r.logs || p.compared {
-			fabric.Hook = r.observe
-		}
-	}
+	r.moments, fabric.Hook = newMoments(r), r.observe
 	r.w, err = efatest.New(efatest.Config{Seed: p.seed, Fabric: fabric, MaxTime: maxTime, Log: log})
 	if err != nil {
 		return nil, err
@@ -301,7 +298,7 @@ var eventNames = map[efa.EventKind]string{
 var faults = map[sim.Fault]string{
 	sim.FaultQueueFull: "queue full", sim.FaultRNR: "RNR", sim.FaultUnknownAH: "unknown sender",
 	sim.FaultRefuseQP: "refuse queue pair", sim.FaultDelay: "delay", sim.FaultLateStatus: "late status",
-	sim.FaultRefuseMR: "refuse memory region", sim.FaultStatus: "status",
+	sim.FaultRefuseMR: "refuse memory region", sim.FaultRefuseAH: "refuse address handle", sim.FaultStatus: "status",
 }
 
 // leave closes an endpoint.

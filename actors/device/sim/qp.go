@@ -108,6 +108,12 @@ func (c *qp) endpoint() Endpoint { return Endpoint{c.src.GID, c.qpn} }
 
 // Route implements nic.Carrier.
 func (c *qp) Route(ah device.AH, gid device.GID) error {
+	f := c.dev.fab
+	f.lock()
+	defer f.unlock()
+	if f.strike(FaultRefuseAH, &Event{From: c.endpoint(), To: Endpoint{GID: gid}}) != nil {
+		return fmt.Errorf("%w: by a rule", device.ErrNoMemory)
+	}
 	for int(ah) >= len(c.routes) {
 		c.routes = append(c.routes, route{})
 	}

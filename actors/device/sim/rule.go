@@ -35,13 +35,16 @@ const (
 	FaultLateStatus
 	// FaultRefuseMR makes Register and Alloc fail with device.ErrNoMemory.
 	FaultRefuseMR
+	// FaultRefuseAH makes CreateAH fail with device.ErrNoMemory, From a queue pair To a host
+	// for which it has no handle.
+	FaultRefuseAH
 
 	numFaults = iota
 )
 
 var faultText = [numFaults]string{
 	"queue-full", "refuse-qp", "rnr", "unknown-ah", "status", "delay", "late-status",
-	"refuse-mr",
+	"refuse-mr", "refuse-ah",
 }
 
 // String names the fault as logs do.

@@ -89,7 +89,7 @@ func TestRuleSkipAndRemove(t *testing.T) {
 
 func TestRuleChecked(t *testing.T) {
 	for _, r := range []sim.Rule{
-		{Fault: sim.FaultRefuseMR + 1},
+		{Fault: sim.FaultRefuseAH + 1},
 		{Fault: sim.FaultRNR, P: 1.5},
 		{Fault: sim.FaultRNR, P: -1},
 		{Fault: sim.FaultRNR, Times: -1},
