@@ -330,7 +330,7 @@ func (t *Txe) giveUp() {
 		}
 		return
 	}
-	if l.MayTakeAbort(t.memory()) && (l.Err != nil || l.Known()) {
+	if l.TakesAbort(t.memory()) || l.Err != nil && l.MayTakeAbort(t.memory()) {
 		t.marks.abortDue = true
 		return
 	}
