@@ -126,8 +126,8 @@ func (l *Link) Can(f wire.Feature) bool {
 	return ours && l.Handshaken && l.Features.Has(f)
 }
 
-// TakesAbort reports whether the peer is told by PEER_ERROR that an operation is over. What
-// upstream has of it is for messages; that a request for memory is over (memory) is told to
+// TakesAbort reports whether the peer gets PEER_ERROR for an operation that is over. What
+// upstream has of it is for messages; for a request for memory (memory) it goes to
 // efactor on its software devices alone, whose HANDSHAKE says that they have no device_version.
 // It is nothing that may be taken for granted of a peer.
 func (l *Link) TakesAbort(memory bool) bool {
