@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/golden"
 )
 
 // codecCase is a packet and its bytes, computed by hand from the layouts that
@@ -124,6 +127,33 @@ func TestCasesCoverEveryType(t *testing.T) {
 	}
 	for i := range infos {
 		require.Equal(t, Type(i).Known(), covered[Type(i)], "%v", Type(i))
+	}
+}
+
+// TestCasesCoverEveryFlag: the packets that were written out by hand or captured, of each type, have each
+// flag that decides about its layout, above all the one by which libfabric always says its connid. The
+// other optional headers of messages are read alike in all of a family.
+func TestCasesCoverEveryFlag(t *testing.T) {
+	seen := map[Type]uint16{}
+	for i := range codecCases {
+		b := codecCases[i].bytes(t)
+		seen[Type(b[0])] |= le.Uint16(b[2:])
+	}
+	goldenPackets(t, func(_ *golden.Scenario, p *golden.Packet) { seen[Type(p.Hex[0])] |= le.Uint16(p.Hex[2:]) })
+	byFamily := map[family]uint16{}
+	for typ, flags := range seen {
+		byFamily[infos[typ].family] |= flags
+	}
+	for typ, flags := range seen {
+		want := FlagConnID
+		switch {
+		case typ == TypeHandshake:
+			want |= FlagHandshakeHostID | FlagHandshakeDeviceVersion | FlagHandshakeUserRecvQP | FlagHandshakeHMEMP2P
+		case typ.IsRTM():
+			flags |= byFamily[infos[typ].family]
+			want |= FlagRawAddr | FlagCQData
+		}
+		assert.Equal(t, want, flags&want, "%v", typ)
 	}
 }
 

@@ -427,7 +427,7 @@ func num(d *datadriven.TestData, name string) int {
 //	             the peers; without it both want a connid and nothing else
 //	features     what the endpoint advertises instead, knows what the peers do
 //	family       device_version of the peers' HANDSHAKE, which says else that they are efactor on software
-//	libfabric    of one of an unknown device: only efactor is told by PEER_ERROR of requests for memory
+//	libfabric    of one of an unknown device: only efactor gets PEER_ERROR for requests for memory
 //	rdmaread, rdmawrite, localkeys, unsolicited, maxrdma
 //	             what the device can do; rdma is the first two
 //	pulse        a completion is no sign of the peer's life, a beat is

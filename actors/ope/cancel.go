@@ -339,7 +339,7 @@ func (t *Txe) giveUp() {
 		}
 		return
 	}
-	if l.MayTakeAbort(t.memory()) && (l.Err != nil || l.Known()) {
+	if l.TakesAbort(t.memory()) || l.Err != nil && l.MayTakeAbort(t.memory()) {
 		t.marks.abortDue = true
 		return
 	}
@@ -403,7 +403,7 @@ func (t *Txe) abortPeer() {
 	t.sendAborted(&a)
 }
 
-// abort is what the peer is told of the operation's end.
+// abort is what PEER_ERROR says of the operation's end.
 func (t *Txe) abort() Abort {
 	return Abort{
 		MsgID: t.spentID(), OpID: wire.NoOpID, Emitter: wire.EmitterTX, Memory: t.memory(), Errno: errno.ProvPeerAborted,

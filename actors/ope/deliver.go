@@ -480,7 +480,7 @@ func (r *Rxe) sendError(code errno.Provider) {
 	}
 }
 
-// abort is what the peer is told of the operation's end: by the id that its message or request
+// abort is what PEER_ERROR says of the operation's end: by the id that its message or request
 // has, or its answer to ours.
 func (r *Rxe) abort(code errno.Provider) Abort {
 	return Abort{MsgID: r.msgID(), OpID: r.first.SendID, Emitter: wire.EmitterRX, Memory: !r.IsMessage(), Errno: code}

@@ -332,7 +332,7 @@ func (t *Txe) pump(p *device.Pke) {
 // goes on by a message, or has failed. granted: there is an entry for it.
 func (t *Txe) mayPost(sent *sentBatch, seg Segment, granted bool, n int) bool {
 	l := t.link
-	shy := seg.Data && !l.Handshaken || t.m.Proto == ErrorOnly && !l.Known()
+	shy := !l.Handshaken && (seg.Data || t.m.Proto == ErrorOnly && !l.Self)
 	switch {
 	case l.BackingOff() && !granted || shy:
 		why := trail.ForBackoff

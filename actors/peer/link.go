@@ -183,19 +183,26 @@ func (l *Link) Can(f wire.Feature) bool {
 	return ours && l.Handshaken && l.Features.Has(f)
 }
 
-// TakesAbort reports whether the peer is told by PEER_ERROR that an operation is over. What
-// upstream has of it is for messages; that a request for memory is over (memory) is told to
-// efactor on its software devices alone, which say that they have no device_version.
+// TakesAbort reports whether the peer gets PEER_ERROR for an operation that is over. What
+// upstream has of it is for messages; for a request for memory (memory) it goes to
+// efactor on its software devices alone, whose HANDSHAKE says that they have no device_version.
+// It is nothing that may be taken for granted of a peer.
 func (l *Link) TakesAbort(memory bool) bool {
-	if !l.Can(wire.FeaturePeerError) {
+	switch ours := l.path().Features.Has(wire.FeaturePeerError); {
+	case !ours, l.Self:
+		return ours
+	case !l.Handshaken || !l.Features.Has(wire.FeaturePeerError):
 		return false
+	case memory:
+		return l.hasFamily && l.Family == 0
+	default:
+		return !l.env.Config.Homogeneous
 	}
-	return l.Self || !l.env.Config.Homogeneous && (!memory || l.hasFamily && l.Family == 0)
 }
 
 // MayTakeAbort is TakesAbort of a peer that may not have said yet what it knows.
 func (l *Link) MayTakeAbort(memory bool) bool {
-	if l.Known() {
+	if l.Handshaken || l.Self || !memory && l.env.Config.Homogeneous {
 		return l.TakesAbort(memory)
 	}
 	return l.path().Features.Has(wire.FeaturePeerError)

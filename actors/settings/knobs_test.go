@@ -59,3 +59,18 @@ func TestKnows(t *testing.T) {
 	require.True(t, h.Has(3))
 	require.False(t, h.Has(9))
 }
+
+// TestAnnounceAborts: software devices announce PEER_ERROR always, EFA if it is asked for.
+func TestAnnounceAborts(t *testing.T) {
+	for _, c := range []struct {
+		device string
+		asked  bool
+		want   bool
+	}{
+		{"sim", false, true}, {"shm:/dev/shm/x", false, true}, {"tcp:127.0.0.1", false, true},
+		{"efa:rdmap0s6", false, false}, {"efa:rdmap0s6", true, true},
+	} {
+		f := Features(&Settings{AnnounceAborts: c.asked}, &device.Info{Name: c.device})
+		require.Equal(t, c.want, f.Has(wire.FeaturePeerError), "%+v", c)
+	}
+}

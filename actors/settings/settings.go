@@ -98,7 +98,7 @@ type Settings struct {
 	// those that say the same: a send beyond DetachLimit that is given up then ends there at once.
 	// Without it such a send goes on until the peer has it, at most PeerTimeout, then the peer has
 	// failed. libfabric has PEER_ERROR from 2.7 on, with which this was not run. Elsewhere endpoints
-	// always announce it; with Homogeneous none is sent. One that comes is read in any case.
+	// always announce it; with Homogeneous none is sent for a message. One that comes is read in any case.
 	AnnounceAborts bool
 
 	knobs Knobs

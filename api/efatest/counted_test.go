@@ -24,7 +24,9 @@ func (n *node) counts() *efa.ArrivalsConfig {
 }
 
 // counted reports whether a write's data is such as its target counts.
-func (n *node) counted(a *access) bool { return n.ep.Arrivals() != nil && n.run.p.comes(a) <= math.MaxUint32 }
+func (n *node) counted(a *access) bool {
+	return n.ep.Arrivals() != nil && n.run.p.comes(a) <= math.MaxUint32
+}
 
 // hearCounted takes what was counted as heard.
 func (r *run) hearCounted() {

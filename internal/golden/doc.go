@@ -16,7 +16,9 @@
 // inject, iov2 = two source pieces, riov2 = two remote pieces (the first third
 // and the rest, of atomics two halves), unexp = receive posted late, desc =
 // buffer registered by the application, tag=N (0x1122334455667788 by default),
-// fail = an error completion is expected. Driver options in Args: -u, B doesn't
+// fail = an error completion is expected; mrclose = the region of the buffer is closed under way, so that
+// the message is given up, norecv = no receive is posted, fill and stall = the receiver stands still and
+// small messages take its places, so that packets are posted again and again. Driver options in Args: -u, B doesn't
 // know A's address; -p L,S, operations were left outstanding first, so that ids
 // differ; -H, homogeneous peers; -z and -Z, zero-copy receive.
 //

@@ -13,7 +13,7 @@ import (
 
 // eras are the releases that efactor can behave like, from the first one on that
 // knows delivery complete.
-var eras = []string{"1.12", "1.13", "1.14", "1.16", "1.17.0", "1.18", "1.20", "1.22", "2.0", "2.3.1", "2.6", "main"}
+var eras = []string{"1.12", "1.13", "1.14", "1.16", "1.17.0", "1.18", "1.20", "1.22", "2.0", "2.2", "2.3.1", "2.6", "main", "2.7"}
 
 // TestEras has libfabric flooded by an efactor that talks as another release does: so
 // 1.17 judges what package era says of the others.

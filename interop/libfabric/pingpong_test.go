@@ -142,9 +142,17 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
+// sincePrefix is the release since which fi_pingpong sends the 176 bytes that it takes for the provider's
+// prefix (FI_MSG_PREFIX) as data over efa, so that it fails with itself and waits for ever. It has no
+// option against that; built without it, it plays all sizes with efactor in both roles.
+var sincePrefix = release{2, 5, 0}
+
 // TestPingpong: fi_pingpong with itself, and with examples/pingpong in either role.
 func TestPingpong(t *testing.T) {
 	needTool(t)
+	if !lf().before(sincePrefix) {
+		t.Skipf("fi_pingpong of libfabric %v sends its prefix as data: it fails with itself, without efactor", lf())
+	}
 	_, err := buildExample()
 	require.NoError(t, err)
 	for _, c := range []struct{ server, client player }{{tool, tool}, {tool, example}, {example, tool}, {tool, onCard}, {onCard, tool}, {onCard, onCard}} {
