@@ -23,6 +23,7 @@ const (
 	doLower = "lower"
 	doRaise = "raise"
 	doReach = "reach"
+	doTry   = "try" // for a short time
 )
 
 // descriptors has a server that has no descriptor left for a while. New clients come meanwhile, and
@@ -101,7 +102,7 @@ func (t *trial) scarcity(server *proc, c *client, at, actors string) (ok bool, e
 	for range 2 + t.rng.IntN(3) {
 		t.newcomer(at, actors)
 		_ = t.within("exchange with a process without descriptors", func(ctx context.Context) error { return exchange(ctx, c.kept) })
-		texts, err := t.tell(server, reach)
+		texts, err := t.tell(server, order{Do: doTry, Meet: reach.Meet})
 		if err != nil {
 			return false, err
 		}
@@ -185,7 +186,9 @@ func runScarce(r role, in io.Reader, out *line) error {
 		case doRaise:
 			err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &all)
 		case doReach:
-			n.Texts = r.reach(own, dialer, o.Meet)
+			n.Texts = reach(own, dialer, o.Meet, r.Steady)
+		case doTry:
+			n.Texts = reach(own, dialer, o.Meet, limitOf)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.Do, err)
@@ -210,8 +213,8 @@ func lower() error {
 }
 
 // reach turns to processes that this one may not know yet, and says what fails.
-func (r *role) reach(own *efa.Endpoint, dialer *efanet.Dialer, to *card) (texts []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.Steady)
+func reach(own *efa.Endpoint, dialer *efanet.Dialer, to *card, most time.Duration) (texts []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	at, err := own.AddressVector().Insert(to.Address)
 	if err == nil {

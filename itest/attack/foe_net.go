@@ -102,7 +102,8 @@ const (
 	actWelcome = 2
 	actData    = 3
 
-	actTag = 0xAC<<56 | 1
+	actTag     = 0xAC<<56 | 1
+	actVersion = 2
 )
 
 // act sends a frame of remote.
@@ -115,7 +116,9 @@ func appendText(b []byte, s string) []byte {
 }
 
 // saying is the body of a HELLO.
-func saying(address, name string) []byte { return appendText(appendText([]byte{1}, address), name) }
+func saying(address, name string) []byte {
+	return appendText(appendText([]byte{actVersion}, address), name)
+}
 
 // session begins one of remote under the name of an address, and returns its number there.
 func (l *liar) session(ctx context.Context, mine uint64, address string) (uint64, error) {
