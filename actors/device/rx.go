@@ -29,6 +29,9 @@ const noSlot = -1
 // Copy moves the packet out of its receive slot, which goes back to the device, so that it can be
 // kept for long. The copy is released as a packet in a slot is.
 func (r *RecvPkt) Copy() *RecvPkt {
+	if r.slot == noSlot {
+		return r
+	}
 	c := &RecvPkt{Err: r.Err, QPN: r.QPN, AH: r.AH, GID: r.GID, Imm: r.Imm, HasImm: r.HasImm, slot: noSlot, queue: copies}
 	c.arrived.Pkt = c
 	c.mem = append([]byte(nil), r.View.Bytes()...)

@@ -100,10 +100,7 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	ah, err := p.createAH(addr.GID())
 	if err != nil {
 		p.env.Complain(nil, fmt.Errorf("address handle for %s: %w", p.uri(&addr), err))
-		if !p.later.keep(r) {
-			p.env.Counters.Crowded++
-			r.Release()
-		}
+		p.later.keep(r)
 		return
 	}
 	crowded := false
@@ -709,11 +706,15 @@ type checkTick struct{ shard.Message }
 func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
 	x := t.byAddr[qpAddrOf(addr)]
 	if x == nil {
-		x = t.start(addr)
-	}
-	if x == nil {
-		t.peers.dropUntrusted(r, addr)
-		return
+		ah, err := t.peers.createAH(addr.GID())
+		if err != nil {
+			t.peers.later.keep(r)
+			return
+		}
+		if x = t.start(addr, ah); x == nil {
+			t.peers.dropUntrusted(r, addr)
+			return
+		}
 	}
 	t.keep(x, r)
 }
@@ -751,12 +752,8 @@ func (t *connidChecks) count(r *device.RecvPkt, sign int64) {
 	env.Weigh = true
 }
 
-func (t *connidChecks) start(addr wire.RawAddr) *connidCheck {
+func (t *connidChecks) start(addr wire.RawAddr, ah device.AH) *connidCheck {
 	p := t.peers
-	ah, err := p.createAH(addr.GID())
-	if err != nil {
-		return nil
-	}
 	if trusted, _ := p.mayAdd(ah, addr.QPN(), false); !trusted {
 		_ = p.qp().DestroyAH(ah)
 		return nil
@@ -844,5 +841,41 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 			continue
 		}
 		p.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
+	}
+}
+
+// later is packets of newcomers for which the device had no address handle to give, for want of memory
+// or descriptors. The device has acknowledged them, so they wait as those of newcomers on trial do, and are
+// handled once more after a while. It belongs to the endpoint's shard, and owns the timer of the next try.
+type later struct {
+	peers *peers
+	pkts  []*device.RecvPkt
+	timer shard.Timer
+	tick  laterTick
+}
+
+// laterTick is when to try again.
+type laterTick struct{ shard.Message }
+
+// laterEvery is the time between two tries.
+const laterEvery = 5 * time.Millisecond
+
+// keep has a packet wait.
+func (w *later) keep(r *device.RecvPkt) {
+	r = r.Copy()
+	w.peers.checks.count(r, 1)
+	if w.pkts = append(w.pkts, r); len(w.pkts) == 1 {
+		env := w.peers.env
+		env.Sh.StartTimer(&w.timer, laterEvery, env.Endpoint, &w.tick)
+	}
+}
+
+// onTick handles the packets once more. Those for which there still is no handle wait again.
+func (w *later) onTick() {
+	pkts := w.pkts
+	w.pkts = nil
+	for _, r := range pkts {
+		w.peers.checks.count(r, -1)
+		w.peers.onUnlisted(r)
 	}
 }

@@ -84,7 +84,7 @@ func (l *Link) Takes() bool { return l.load.life == Live }
 // something; else nil.
 func (l *Link) Closed() error {
 	if l.load.life == Owing {
-		return cmp.Or(l.failed, errPending)
+		return cmp.Or(l.load.owed.why, errPending)
 	}
 	return l.Err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/machine"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
@@ -198,8 +199,8 @@ func (p *Peer) fail(err error, tell bool) {
 		return
 	}
 	l := p.link
-	again, final := l.failed != nil, l.isFinal(err)
-	l.Err, l.failed = err, err
+	again, final := l.load.life == Owing && l.load.owed.why != nil, l.isFinal(err)
+	l.Err = err
 	if final {
 		l.live(LifeBury)
 	} else {
@@ -291,13 +292,13 @@ func (l *Link) Knock() {
 // comeBack takes the peer back: it is heard although it has failed.
 func (p *Peer) comeBack() {
 	l := p.link
-	l.Err = nil
-	if l.load.owed != nil {
+	if d := l.load.owed; d != nil {
+		d.why = l.Err
 		l.live(LifeBackOwing)
 	} else {
-		l.failed = nil
 		l.live(LifeBack)
 	}
+	l.Err = nil
 	l.Span = p.env.Trail.Next()
 	p.env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
 	p.env.Trail.Locate(l.Span, l.Path, &l.Addr)
@@ -327,7 +328,7 @@ func (p *Peer) bury() {
 			p.env.Pool.putMulti(m)
 		}
 	}
-	l.load.early, l.load.multi, l.load.nacked = 0, 0, 0
+	l.load.early, l.load.parts = 0, 0
 }
 
 // GiveUp has a peer buried that has failed and may come back. It reports false if it has not failed,
@@ -347,7 +348,7 @@ func (p *Peer) buryLater(err error) {
 	if l.Buried() || !l.isFinal(err) {
 		return
 	}
-	l.Err, l.failed = err, err
+	l.Err = err
 	l.live(LifeBury)
 	p.bury()
 	p.link.failMembers(err)
@@ -441,8 +442,39 @@ func (l *Link) Restore(r *Evicted) {
 	l.Handshaken, l.heard = r.handshaken, r.heard
 	l.keysWrong, l.UnknownAborts = r.keysWrong, r.unknown
 	if r.err != nil {
-		l.Err, l.failed = r.err, r.err
+		l.Err = r.err
 		l.load.life = Away
 	}
 	l.chooseHeaders()
+}
+
+// live moves the peer's life. An event for which the table has no edge is a mistake of ours: it is
+// counted, and nothing changes.
+func (l *Link) live(e LifeEvent) bool {
+	i := machine.Entry(uint8(l.load.life), uint8(e))
+	n := lifeMoves[i]
+	if n == machine.None {
+		l.violated(machine.NoEdge(e, l.load.life))
+		return false
+	}
+	l.load.life = Life(n)
+	l.env.Steps.life[i]++
+	return true
+}
+
+// Move moves the peer's place, as live does its life.
+func (l *Link) Move(e Move) {
+	i := machine.Entry(uint8(l.place), uint8(e))
+	n := placeMoves[i]
+	if n == machine.None {
+		l.violated(machine.NoEdge(e, l.place))
+		return
+	}
+	l.place = Place(n)
+	l.env.Steps.place[i]++
+}
+
+func (l *Link) violated(err error) {
+	l.env.Counters.Violations++
+	l.env.LogOf(l).Error("violation", "err", err)
 }

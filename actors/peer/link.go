@@ -44,7 +44,6 @@ type Link struct {
 	watched     bool // the peer looks after operations in progress
 	place       Place
 	Err         error // why the peer has failed; nil: it has not, or it is back
-	failed      error // as Err, and kept while the peer is owed something of that time
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
@@ -74,13 +73,12 @@ type load struct {
 	owed    *pendingControl // control packets that go out before anything new
 	orphans *orphans        // operations that ended and that it will ask for
 	charged int64           // bytes that are kept of it
-	awaited int             // posted receives that only it can satisfy
 	runt    int             // bytes of runting reads under way
 	out     int32           // requests with a msg_id under way
 	putOff  int32           // packets under way that it has put off: it holds us back
 	early   uint32          // packets that wait for their turn in the order of messages
-	multi   uint32          // messages of several packets of which some are to come
-	nacked  uint32          // messages that it is to send in another way
+	parts   uint32          // messages of several packets, or that it is to send in another way, of which some are to come
+	awaited int32           // posted receives that only it can satisfy
 	flags   flags
 	life    Life
 }

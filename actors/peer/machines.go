@@ -172,34 +172,3 @@ func (c *Steps) Each(f func(machine, state, event string, n uint64)) {
 		}
 	}
 }
-
-// live moves the peer's life. An event for which the table has no edge is a mistake of ours: it is
-// counted, and nothing changes.
-func (l *Link) live(e LifeEvent) bool {
-	i := machine.Entry(uint8(l.load.life), uint8(e))
-	n := lifeMoves[i]
-	if n == machine.None {
-		l.violated(machine.NoEdge(e, l.load.life))
-		return false
-	}
-	l.load.life = Life(n)
-	l.env.Steps.life[i]++
-	return true
-}
-
-// Move moves the peer's place, as live does its life.
-func (l *Link) Move(e Move) {
-	i := machine.Entry(uint8(l.place), uint8(e))
-	n := placeMoves[i]
-	if n == machine.None {
-		l.violated(machine.NoEdge(e, l.place))
-		return
-	}
-	l.place = Place(n)
-	l.env.Steps.place[i]++
-}
-
-func (l *Link) violated(err error) {
-	l.env.Counters.Violations++
-	l.env.LogOf(l).Error("violation", "err", err)
-}

@@ -108,7 +108,7 @@ func TestIdle(t *testing.T) {
 	fields := reflect.TypeFor[load]()
 	some := load{
 		members: new(Member), line: new(Turn), refused: new(device.Pke), blocked: new(Blocked), owed: new(pendingControl),
-		orphans: new(orphans), charged: 1, awaited: 1, runt: 1, out: 1, putOff: 1, early: 1, multi: 1, nacked: 1,
+		orphans: new(orphans), charged: 1, awaited: 1, runt: 1, out: 1, putOff: 1, early: 1, parts: 1,
 		flags: probing, life: Owing,
 	}
 	for i := range fields.NumField() {

@@ -14,6 +14,7 @@ type pendingControl struct {
 	headers []pendingHeader // the oldest first
 	sending bool            // the first of them is under way
 	lost    bool            // a msg_id of ours is lost, and nothing makes up for that
+	why     error           // the peer had failed, and came back; nil: it did not
 	room    device.SlotWait
 }
 
@@ -68,7 +69,7 @@ func (d *pendingControl) send(p *Peer) {
 	}
 	if len(d.headers) == 0 {
 		if d.headers = nil; !d.lost {
-			l.load.owed, l.failed = nil, nil
+			l.load.owed = nil
 			l.live(LifeSettle)
 		}
 		return

@@ -239,7 +239,7 @@ func (p *Peer) beginMulti(pkt *Packet) {
 		p.multi = make(map[uint32]*Multi)
 	}
 	p.multi[pkt.MsgID] = m
-	p.link.load.multi++
+	p.link.load.parts++
 }
 
 // continueMulti passes on a further packet of a message, by way of the endpoint
@@ -255,7 +255,7 @@ func (p *Peer) continueMulti(m *Multi, pkt *Packet) {
 	pkt.Multi = m
 	if m.missing -= n; m.missing == 0 {
 		delete(p.multi, pkt.MsgID)
-		p.link.load.multi--
+		p.link.load.parts--
 	}
 	if m.Rx.IsZero() {
 		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
@@ -367,7 +367,7 @@ func (p *Peer) skip(pkt *Packet) {
 		p.aborted = p.aborted.add(pkt.MsgID)
 		if m != nil {
 			delete(p.multi, pkt.MsgID)
-			p.link.load.multi--
+			p.link.load.parts--
 			if m.missing = 0; m.packets == 0 {
 				p.env.Pool.putMulti(m)
 			}
@@ -427,6 +427,7 @@ func (b *abortedIDs) drop(pkt *Packet) {
 
 // onNacked notes who waits for the replacement of a refused message.
 func (p *Peer) onNacked(n *Nacked) {
+	before := len(p.nacked)
 	switch {
 	case n.Rx.IsZero() || p.link.Buried():
 		delete(p.nacked, n.MsgID)
@@ -435,7 +436,7 @@ func (p *Peer) onNacked(n *Nacked) {
 	default:
 		p.nacked[n.MsgID] = n.Rx
 	}
-	p.link.load.nacked = uint32(len(p.nacked))
+	p.link.load.parts += uint32(len(p.nacked) - before)
 }
 
 // onReplaced: a long-CTS packet in place of a message that we refused to read.
@@ -447,7 +448,7 @@ func (p *Peer) onReplaced(pkt *Packet) {
 		return
 	}
 	delete(p.nacked, pkt.MsgID)
-	p.link.load.nacked--
+	p.link.load.parts--
 	p.env.Sh.Tell(rx, pkt.Deliver())
 }
 

@@ -191,6 +191,13 @@ func (q *faultyQP) Relend(path uint8, key uint64, mem []byte) error {
 	return q.QP.Relend(path, key, mem)
 }
 
+func (q *faultyQP) Shut(ah device.AH, qpn uint16) error {
+	if err := q.f.fail("QP.Shut"); err != nil {
+		return err
+	}
+	return q.QP.Shut(ah, qpn)
+}
+
 func (q *faultyQP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 	if err := q.f.fail("QP.HoldBack"); err != nil {
 		return err

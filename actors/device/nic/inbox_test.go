@@ -152,7 +152,7 @@ func TestInboxRDMA(t *testing.T) {
 		require.Equal(t, 1, calls)
 		var c [4]device.Completion
 		require.Equal(t, 1, b.Poll(c[:]))
-		require.Equal(t, device.Completion{Op: device.OpRefused, SrcGID: testGID, SrcQPN: 4, ID: bad.RKey}, c[0])
+		require.Equal(t, device.Completion{Op: device.OpRefused, SrcGID: testGID, SrcQPN: 4, ID: bad.RKey, Status: device.RefusalOf(false)}, c[0])
 
 		write.HasImm, write.Imm = true, 0xabc
 		write.Remote++

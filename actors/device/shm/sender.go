@@ -131,6 +131,7 @@ func (o *sender) register(qkey uint32, gid device.GID) bool {
 	}
 	for i := free; i < len(o.senders); i++ {
 		if s := &o.senders[i]; s.who.CompareAndSwap(0, uint64(o.self)) {
+			s.flags.Store(0) // what may be left of another's
 			s.qkey.Store(qkey)
 			o.origins[i].store(gid)
 			o.me, o.entry = i, s

@@ -54,8 +54,8 @@ func TestDMABuf(t *testing.T) {
 	require.NoError(t, a.ep.Memory(a.peer, region.Remote()).Read(timeout(t), src))
 	require.Equal(t, mem[off:off+n], src)
 	require.Zero(t, a.counts(was)("Queue.SendPosted"))
-	require.ErrorIs(t, a.ep.Memory(a.peer, other.Remote()).Read(timeout(t), make([]byte, 100)), efa.ErrAccess,
-		"a plain buffer that is too short to be registered")
+	require.ErrorIs(t, a.ep.Memory(a.peer, other.Remote()).Read(timeout(t), make([]byte, 100)), efa.ErrTimedOut,
+		"a plain buffer that is too short to be registered; no word of a refusal goes to an EFA device")
 	require.Error(t, a.ep.Memory(a.peer, other.Remote()).Write(timeout(t), src), "it is to be read alone")
 	require.NoError(t, other.Close())
 	require.NoError(t, region.Close())
