@@ -50,18 +50,31 @@ func (p *Peer) onWatch() {
 	}
 	p.link.expire()
 	p.link.listen()
-	silent := p.env.now().Sub(p.link.heard)
-	if silent >= c.PeerTimeout {
-		p.fail(ErrSilent, true)
-		return
-	}
-	if silent >= c.ProbeAfter && !p.link.BackingOff() {
+	silent, asked := p.env.now().Sub(p.link.heard), p.probed > p.link.heard
+	over := silent >= c.PeerTimeout
+	if silent >= c.ProbeAfter && !p.link.BackingOff() && !(over && asked) {
 		if p.solicit(); !p.link.load.flags.has(probing) {
 			p.noRoom()
 		}
 	}
-	next := min(c.ProbeAfter, max(c.PeerTimeout-silent, 1))
+	next := min(c.ProbeAfter, c.PeerTimeout-silent)
+	if over {
+		if next = p.answerDue(); next <= 0 {
+			p.fail(ErrSilent, true)
+			return
+		}
+	}
 	p.watchAgain(next)
+}
+
+// answerDue is how long a peer that was silent for PeerTimeout still has to answer: none fails that was not
+// asked a quarter of PeerTimeout before at least. A peer that cannot be asked, since it is in back-off or the
+// send queue is full, has packets of ours under way, which ask as well.
+func (p *Peer) answerDue() time.Duration {
+	if p.probed <= p.link.heard {
+		return 0
+	}
+	return p.env.Config.PeerTimeout/4 - p.env.now().Sub(p.probed)
 }
 
 // heardFrom notes a sign of life: a packet from the peer.
@@ -97,6 +110,9 @@ func (p *Peer) solicit() {
 	p.link.Options(&rtw.Options, p.link.HasRawAddr, p.link.HasConnID)
 	if p.post(pke, rtw.Append(pke.Header())) {
 		p.link.load.flags.set(probing)
+		if p.probed <= p.link.heard {
+			p.probed = p.env.now()
+		}
 		p.env.Counters.Probes++
 		p.env.Trail.Put(p.link.Span, trail.Probe, 0, 0, 0)
 	}

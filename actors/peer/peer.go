@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -45,7 +46,8 @@ type Peer struct {
 
 	// Watching.
 	watchMsg watchTick
-	ended    uint64 // packets that the device was done with when no probe could go out
+	probed   clock.Time // when the first probe went out since the peer was heard
+	ended    uint64     // packets that the device was done with when no probe could go out
 }
 
 // Spawn makes the actor for the peer that l describes, by way of spawn.
