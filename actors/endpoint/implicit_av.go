@@ -149,7 +149,11 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 		p.onUnlisted(r)
 		return
 	}
-	if !ok || x.isFormer(id) {
+	if !ok {
+		p.onNameless(r, x, m.Link.Addr.GID())
+		return
+	}
+	if x.isFormer(id) {
 		c.StaleConnID++
 		r.Release()
 		return
@@ -173,6 +177,19 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 		p.checks.check(r, addr)
 	default:
 		p.admit(r, addr)
+	}
+}
+
+// onNameless takes a HANDSHAKE without a connid that is not the first from a queue pair. If a newcomer there is on trial
+// it waits for the result: it is of the one that has sent none yet.
+func (p *peers) onNameless(r *device.RecvPkt, x *route, gid device.GID) {
+	switch t := p.checks.byAddr[qpAddr{gid, r.QPN}]; {
+	case t != nil:
+		p.checks.keep(t, r)
+	case !x.cur.Handshaken:
+		p.env.Sh.Call(x.cur.Peer, r.Arrived())
+	default:
+		r.Release()
 	}
 }
 
@@ -835,7 +852,7 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	}
 	for _, r := range tried.pkts {
 		t.count(r, -1)
-		if id, _ := r.View.ConnID(); late && id == l.QKey {
+		if id, ok := r.View.ConnID(); ok && late && id == l.QKey {
 			p.env.Counters.StaleConnID++
 			r.Release()
 			continue

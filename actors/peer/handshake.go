@@ -45,15 +45,18 @@ func (p *Peer) sendHandshake() {
 
 // onHandshake learns what the peer can do and wants (§2.1). A second one is
 // tolerated and ignored: releases differ in what they repeat.
-func (p *Peer) onHandshake(v *wire.View) {
+//
+// It reports false if the packet is a second one and does not say of whom it is, as some releases have it.
+func (p *Peer) onHandshake(v *wire.View) bool {
 	var h wire.Handshake
 	if _, err := h.Read(v); err != nil {
 		p.env.Counters.bad(err)
-		return
+		return true
 	}
 	p.env.Counters.HandshakesRecv++
 	if p.link.Handshaken {
-		return
+		_, named := v.ConnID()
+		return named
 	}
 	l := p.link
 	l.Features = h.Features
@@ -77,6 +80,7 @@ func (p *Peer) onHandshake(v *wire.View) {
 	p.link.load.owed.send(p)
 	p.resume()
 	p.serveLine()
+	return true
 }
 
 // CheckConnID checks whether a peer that was just made is at its queue pair. ConnIDChecked

@@ -268,8 +268,11 @@ func (p *Peer) continueMulti(m *Multi, pkt *Packet) {
 func (p *Peer) onOther(r *device.RecvPkt) {
 	switch t := r.View.Type; {
 	case t == wire.TypeHandshake:
-		p.onHandshake(&r.View)
-		r.Release()
+		if p.onHandshake(&r.View) {
+			r.Release()
+		} else { // it may be another endpoint's
+			p.env.Sh.Tell(p.env.Endpoint, &Stranger{Pkt: r, Link: p.link})
+		}
 	case t == wire.TypePeerError:
 		p.onPeerError(r)
 	case t.IsREQ():

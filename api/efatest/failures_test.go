@@ -8,7 +8,6 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest/internal/model"
-	"github.com/efactor/efactor/wire"
 )
 
 // afterlife is how long after its death an endpoint comes back. Packets of the dead
@@ -150,9 +149,8 @@ func (r *run) greet(back *node) {
 		list := []*message{r.message(x.id, back.id), r.message(x.id, back.id)}
 		r.w.Go(fmt.Sprintf("tx %d to %d", x.id, back.id), func(ctx context.Context) error {
 			defer func() { r.sending-- }()
-			// It hears of the other before it knows it, which then is on trial. The HANDSHAKE of a release that
-			// has no connid in it would be taken for one of the former endpoint.
-			if (r.p.seed>>2+uint64(x.id))%2 == 0 && (back.plan.era == nil || back.plan.era.Has(wire.FeatureConnIDHeader)) {
+			// It hears of the other before it knows it, which then is on trial.
+			if (r.p.seed>>2+uint64(x.id))%2 == 0 {
 				if err := r.w.Sleep(afterlife); err != nil {
 					return err
 				}
