@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
@@ -24,7 +23,7 @@ func TestNoDeathUnasked(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		r.Recv(x, 10, 0, 1, 0)
 		r.Run()
-		complete(r, device.StatusOK)
+		complete(r)
 		probes := c.Probes
 		r.Clock.Set(r.Clock.Now().Add(500 * time.Millisecond)) // the shard was not run for that long
 		r.Run()

@@ -111,7 +111,7 @@ func TestStrangersWhoLeft(t *testing.T) {
 			if wire.Type(s.Bytes[0]) != wire.TypeHandshake {
 				st = device.StatusBadDestQPN
 			}
-			r.QP.Complete(s, st)
+			r.QP.Complete(s, device.StatusOK)
 		}
 		r.Advance(time.Second)
 	}
@@ -132,7 +132,7 @@ func TestShareOfThoseWhoLeft(t *testing.T) {
 			if wire.Type(s.Bytes[0]) != wire.TypeHandshake {
 				st = device.StatusBadDestQPN
 			}
-			r.QP.Complete(s, st)
+			r.QP.Complete(s, device.StatusOK)
 		}
 		r.Run()
 	}
@@ -200,7 +200,7 @@ func TestManyOnTrial(t *testing.T) {
 		for qpn := range uint16(places) {
 			first(t, r, 1, 1+qpn, 0x100)
 		}
-		complete(r, device.StatusOK)
+		complete(r)
 		for qpn := range uint16(places) {
 			for id := range each {
 				inject(t, r, script.NewRemote("x", 1, 1+qpn, 0x200), "EAGER_MSGRTM", fmt.Sprintf("msg_id=%d", id), "len=8", "raw_addr")
@@ -212,7 +212,7 @@ func TestManyOnTrial(t *testing.T) {
 		if holdsBack {
 			require.Len(t, r.QP.HeldBack, places)
 		}
-		complete(r, device.StatusOK) // HANDSHAKE to each
+		complete(r) // HANDSHAKE to each
 		require.EqualValues(t, places+places*each, c.Unexpected)
 		require.Zero(t, c.Crowded)
 		require.Empty(t, r.QP.HeldBack)
@@ -220,10 +220,10 @@ func TestManyOnTrial(t *testing.T) {
 	}
 }
 
-// complete ends what is with the device.
-func complete(r *script.Rig, st device.Status) {
+// complete has arrive what is with the device.
+func complete(r *script.Rig) {
 	for _, s := range r.QP.Flying() {
-		r.QP.Complete(s, st)
+		r.QP.Complete(s, device.StatusOK)
 	}
 	r.Run()
 }
@@ -243,7 +243,7 @@ func TestTrialEnds(t *testing.T) {
 		require.NoError(t, err)
 		c := r.EP.Counters()
 		first(t, r, 1, 7, 0x100)
-		complete(r, device.StatusOK)
+		complete(r)
 		r.Advance(time.Second)
 		first(t, r, 1, 7, 0x200)
 		if x.formerLast {
@@ -272,13 +272,13 @@ func TestTrialCounts(t *testing.T) {
 	r, err := script.Start(script.Config{Endpoint: set(settings.Settings{TotalMemory: 40 << 10})})
 	require.NoError(t, err)
 	first(t, r, 1, 7, 0x100)
-	complete(r, device.StatusOK)
+	complete(r)
 	for id := range 100 {
 		inject(t, r, script.NewRemote("x", 1, 7, 0x200), "EAGER_MSGRTM", fmt.Sprintf("msg_id=%d", id), "len=8", "raw_addr")
 		r.Run()
 	}
 	require.Equal(t, endpoint.MemoryPressure, r.Events[len(r.Events)-1].Kind)
-	complete(r, device.StatusOK)
+	complete(r)
 	require.Zero(t, r.EP.Counters().Crowded)
 	require.EqualValues(t, 101, r.EP.Counters().Unexpected)
 	require.NoError(t, r.Close())

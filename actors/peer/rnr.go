@@ -191,13 +191,10 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 	if t == wire.TypeHandshake && !arrived {
 		p.answered = false // the next packet is answered
 	}
-	if arrived {
-		switch p.link.load.life {
-		case Failing:
-			p.link.live(LifeReached)
-		case Away:
-			p.comeBack()
-		}
+	if life := p.link.load.life; arrived && life == Failing {
+		p.link.live(LifeReached)
+	} else if arrived && life == Away {
+		p.comeBack()
 	}
 	p.link.load.owed.done(p, t, arrived)
 }

@@ -67,8 +67,11 @@ func TestAnnounceAborts(t *testing.T) {
 		asked  bool
 		want   bool
 	}{
-		{"sim", false, true}, {"shm:/dev/shm/x", false, true}, {"tcp:127.0.0.1", false, true},
-		{"efa:rdmap0s6", false, false}, {"efa:rdmap0s6", true, true},
+		{"sim", false, true},
+		{"shm:/dev/shm/x", false, true},
+		{"tcp:127.0.0.1", false, true},
+		{"efa:rdmap0s6", false, false},
+		{"efa:rdmap0s6", true, true},
 	} {
 		f := Features(&Settings{AnnounceAborts: c.asked}, &device.Info{Name: c.device})
 		require.Equal(t, c.want, f.Has(wire.FeaturePeerError), "%+v", c)

@@ -22,7 +22,7 @@ import (
 var sometimes = map[string]int{
 	ctsGivenUp:       1000,
 	readRspGivenUp:   10000,
-	nackGivenUp:      1000,
+	nackGivenUp:      10000,
 	readBreaksOff:    1000,
 	refusedToOp:      1000,
 	newcomer:         1000,
