@@ -111,7 +111,7 @@ func TestStrangersWhoLeft(t *testing.T) {
 			if wire.Type(s.Bytes[0]) != wire.TypeHandshake {
 				st = device.StatusBadDestQPN
 			}
-			r.QP.Complete(s, device.StatusOK)
+			r.QP.Complete(s, st)
 		}
 		r.Advance(time.Second)
 	}
@@ -132,7 +132,7 @@ func TestShareOfThoseWhoLeft(t *testing.T) {
 			if wire.Type(s.Bytes[0]) != wire.TypeHandshake {
 				st = device.StatusBadDestQPN
 			}
-			r.QP.Complete(s, device.StatusOK)
+			r.QP.Complete(s, st)
 		}
 		r.Run()
 	}
