@@ -112,10 +112,11 @@ type QP interface {
 	// Turns wrap. It lasts until it is undone; the device of shared memory forgets it
 	// with the queue pair's process. ErrNotSupported without Info.HoldsBack, ErrBadAH.
 	HoldBack(ah AH, qpn uint16, on bool, turn uint32) error
-	// Shut has the device refuse, with StatusUnknownPeer, all that one queue pair sends here or
-	// asks for, for as long as that queue pair lives. The device may forget it when nothing has
-	// come from there for a while. ErrNotSupported without Info.HoldsBack, ErrBadAH.
-	Shut(ah AH, qpn uint16) error
+	// Shut has the device refuse, with StatusUnknownPeer, all that the queue pair with that Q_Key
+	// sends here or asks for, for as long as it lives: another one that comes at its place is let
+	// in. The device may forget it when nothing has come from there for a while. ErrNotSupported
+	// without Info.HoldsBack, ErrBadAH.
+	Shut(ah AH, qpn uint16, qkey uint32) error
 
 	// Why is the reason, if the device knows it, for which sends by an address handle end with
 	// StatusUnknownPeer, StatusMismatch or StatusQPInternal: an error of TLS for example. Else it
@@ -225,7 +226,7 @@ func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
 func (QPBase) HoldBack(AH, uint16, bool, uint32) error { return ErrNotSupported }
 
 // Shut implements QP by a refusal.
-func (QPBase) Shut(AH, uint16) error { return ErrNotSupported }
+func (QPBase) Shut(AH, uint16, uint32) error { return ErrNotSupported }
 
 // Why implements QP: the device knows no reasons.
 func (QPBase) Why(AH) error { return nil }

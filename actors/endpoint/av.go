@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -611,5 +612,41 @@ func (s *watches) fail(keep func(*ope.Entry) bool, err error) {
 	for _, w := range doomed {
 		w.over()
 		w.OnEnd(err)
+	}
+}
+
+// later is packets of newcomers for which the device had no address handle to give, for want of memory
+// or descriptors. The device has acknowledged them, so they wait as those of newcomers on trial do, and are
+// handled once more after a while. It belongs to the endpoint's shard, and owns the timer of the next try.
+type later struct {
+	peers *peers
+	pkts  []*device.RecvPkt
+	timer shard.Timer
+	tick  laterTick
+}
+
+// laterTick is when to try again.
+type laterTick struct{ shard.Message }
+
+// laterEvery is the time between two tries.
+const laterEvery = 5 * time.Millisecond
+
+// keep has a packet wait.
+func (w *later) keep(r *device.RecvPkt) {
+	r = r.Copy()
+	w.peers.checks.count(r, 1)
+	if w.pkts = append(w.pkts, r); len(w.pkts) == 1 {
+		env := w.peers.env
+		env.Sh.StartTimer(&w.timer, laterEvery, env.Endpoint, &w.tick)
+	}
+}
+
+// onTick handles the packets once more. Those for which there still is no handle wait again.
+func (w *later) onTick() {
+	pkts := w.pkts
+	w.pkts = nil
+	for _, r := range pkts {
+		w.peers.checks.count(r, -1)
+		w.peers.onUnlisted(r)
 	}
 }

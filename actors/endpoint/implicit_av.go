@@ -180,16 +180,16 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 	}
 }
 
-// onNameless takes a HANDSHAKE without a connid that is not the first from a queue pair. If a newcomer there is on trial
-// it waits for the result: it is of the one that has sent none yet.
+// onNameless takes a packet that does not say who sent it, when a newcomer at the queue pair is or was on trial: it
+// is of the one of the two that turns out to be there. So is a HANDSHAKE that is not the first.
 func (p *peers) onNameless(r *device.RecvPkt, x *route, gid device.GID) {
 	switch t := p.checks.byAddr[qpAddr{gid, r.QPN}]; {
 	case t != nil:
 		p.checks.keep(t, r)
-	case !x.cur.Handshaken:
-		p.env.Sh.Call(x.cur.Peer, r.Arrived())
-	default:
+	case r.View.Type == wire.TypeHandshake && x.cur.Handshaken:
 		r.Release()
+	default:
+		p.env.Sh.Call(x.cur.Peer, r.Arrived())
 	}
 }
 
@@ -783,6 +783,9 @@ func (t *connidChecks) start(addr wire.RawAddr, ah device.AH) *connidCheck {
 	if t.order = append(t.order, x); len(t.order) == 1 {
 		t.startTimer()
 	}
+	if at := p.routes.get(ah, addr.QPN()); at != nil && at.cur != nil {
+		at.cur.SetContested(true)
+	}
 	x.link.Move(peer.MoveTry)
 	x.link.CheckConnID()
 	return x
@@ -831,6 +834,9 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	}
 	delete(t.byAddr, at)
 	x := p.routes.get(l.AH, l.QPN)
+	if x != nil && x.cur != nil {
+		x.cur.SetContested(false)
+	}
 	if tried.holdsBack { // packets of the peer there were refused, too
 		l.HasRoom()
 		if x != nil && x.cur != nil {
@@ -858,41 +864,5 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 			continue
 		}
 		p.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
-	}
-}
-
-// later is packets of newcomers for which the device had no address handle to give, for want of memory
-// or descriptors. The device has acknowledged them, so they wait as those of newcomers on trial do, and are
-// handled once more after a while. It belongs to the endpoint's shard, and owns the timer of the next try.
-type later struct {
-	peers *peers
-	pkts  []*device.RecvPkt
-	timer shard.Timer
-	tick  laterTick
-}
-
-// laterTick is when to try again.
-type laterTick struct{ shard.Message }
-
-// laterEvery is the time between two tries.
-const laterEvery = 5 * time.Millisecond
-
-// keep has a packet wait.
-func (w *later) keep(r *device.RecvPkt) {
-	r = r.Copy()
-	w.peers.checks.count(r, 1)
-	if w.pkts = append(w.pkts, r); len(w.pkts) == 1 {
-		env := w.peers.env
-		env.Sh.StartTimer(&w.timer, laterEvery, env.Endpoint, &w.tick)
-	}
-}
-
-// onTick handles the packets once more. Those for which there still is no handle wait again.
-func (w *later) onTick() {
-	pkts := w.pkts
-	w.pkts = nil
-	for _, r := range pkts {
-		w.peers.checks.count(r, -1)
-		w.peers.onUnlisted(r)
 	}
 }

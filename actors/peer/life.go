@@ -273,7 +273,7 @@ func (l *Link) isFinal(err error) bool {
 
 // shut has our device refuse what the peer sends.
 func (l *Link) shut() {
-	_ = l.env.Q.QP().Shut(l.AH, l.QPN) // the handle is good as long as the peer is
+	_ = l.env.Q.QP().Shut(l.AH, l.QPN, l.QKey) // the handle is good as long as the peer is
 }
 
 // isVerdict reports whether the peer failed since this endpoint wants nothing more of it.

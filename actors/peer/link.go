@@ -92,6 +92,7 @@ const (
 	answering                    // HANDSHAKE is to go out, as soon as there is room
 	heldBack                     // it is in Env.HeldBack
 	overLimit                    // it is over PeerMemory, or was and is not yet well below
+	contested                    // a newcomer at its queue pair is on trial
 )
 
 func (f *flags) set(x flags)     { *f |= x }
@@ -111,6 +112,16 @@ func (l *Link) SetBackingOff(on bool) {
 		l.load.flags.set(backingOff)
 	} else {
 		l.load.flags.clear(backingOff)
+	}
+}
+
+// SetContested says that a newcomer at the peer's queue pair is on trial, or is not any more. Meanwhile a
+// packet that does not say who sent it may be of either, and goes to the endpoint.
+func (l *Link) SetContested(on bool) {
+	if on {
+		l.load.flags.set(contested)
+	} else {
+		l.load.flags.clear(contested)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 func (p *Peer) onArrived(r *device.RecvPkt) {
 	v, l, env := &r.View, p.link, p.env
 	id, ok := v.ConnID()
-	if r.Err != nil || ok && id != l.QKey || l.Err != nil {
+	if r.Err != nil || !ok || id != l.QKey || l.Err != nil {
 		if !p.admits(r) {
 			return
 		}
@@ -84,11 +84,13 @@ func (p *Peer) admits(r *device.RecvPkt) bool {
 		r.Release()
 		return false
 	}
-	if id, ok := r.View.ConnID(); ok && id != l.QKey {
+	if id, ok := r.View.ConnID(); ok && id != l.QKey || !ok && l.load.flags.has(contested) {
 		p.env.Sh.Tell(p.env.Endpoint, &Stranger{Pkt: r, Link: l})
 		return false
 	}
 	switch {
+	case l.Err == nil: // a release that does not say in all packets who sends them
+		return true
 	case l.Buried():
 		if isVerdict(l.Err) {
 			l.shut() // the device may have forgotten that

@@ -82,17 +82,21 @@ func (w *world) heldIsResent() {
 // shutOut: everything of one queue pair is refused, others' packets arrive, and another queue pair at its
 // place is let in.
 func (w *world) shutOut() {
-	a, b, c := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{}), w.open(2, device.QPConfig{})
+	const aKey = 99
+	a, b, c := w.open(0, device.QPConfig{QKey: aKey}), w.open(1, device.QPConfig{}), w.open(2, device.QPConfig{})
 	toB, back, fromC := a.ah(b), b.ah(a), c.ah(b)
 	require.Equal(w, device.StatusOK, a.status(a.begin(toB, b, 0, "first")))
 	b.recv()
 	if !w.f.holdsBack() {
-		require.ErrorIs(w, b.Shut(back, a.QPN()), device.ErrNotSupported)
+		require.ErrorIs(w, b.Shut(back, a.QPN(), aKey), device.ErrNotSupported)
 		return
 	}
-	require.ErrorIs(w, b.Shut(back+100, a.QPN()), device.ErrBadAH)
-	require.NoError(w, b.Shut(back, a.QPN()+1)) // nobody
-	require.NoError(w, b.Shut(back, a.QPN()))
+	require.ErrorIs(w, b.Shut(back+100, a.QPN(), aKey), device.ErrBadAH)
+	require.NoError(w, b.Shut(back, a.QPN()+1, aKey)) // nobody
+	require.NoError(w, b.Shut(back, a.QPN(), aKey+1)) // another one there
+	require.Equal(w, device.StatusOK, a.status(a.begin(toB, b, 0, "more")))
+	b.recv()
+	require.NoError(w, b.Shut(back, a.QPN(), aKey))
 	for range 2 {
 		require.Equal(w, device.StatusUnknownPeer, a.status(a.begin(toB, b, 1, "refused")))
 		require.Equal(w, device.StatusUnknownPeer, a.status(a.send(toB, b, []byte("an answer"))))
@@ -103,7 +107,7 @@ func (w *world) shutOut() {
 	if kinds := w.kinds(); len(kinds) > 0 {
 		p := newProbe(w, 100)
 		p.move(kinds[0], 0, 0, 100)
-		require.NoError(w, p.b.Shut(p.b.ah(p.a), p.a.QPN()))
+		require.NoError(w, p.b.Shut(p.b.ah(p.a), p.a.QPN(), 0))
 		for _, kind := range kinds {
 			p.refuse(kind, device.StatusUnknownPeer, 100, func(*device.SendWR) {})
 		}

@@ -191,11 +191,11 @@ func (q *faultyQP) Relend(path uint8, key uint64, mem []byte) error {
 	return q.QP.Relend(path, key, mem)
 }
 
-func (q *faultyQP) Shut(ah device.AH, qpn uint16) error {
+func (q *faultyQP) Shut(ah device.AH, qpn uint16, qkey uint32) error {
 	if err := q.f.fail("QP.Shut"); err != nil {
 		return err
 	}
-	return q.QP.Shut(ah, qpn)
+	return q.QP.Shut(ah, qpn, qkey)
 }
 
 func (q *faultyQP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {

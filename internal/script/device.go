@@ -130,7 +130,7 @@ func (q *QP) QPN() uint16 { return q.qpn }
 func (q *QP) Pulse(device.AH, uint16) (uint32, bool) { return q.Beats, q.dev.info.Pulse }
 
 // Shut implements device.QP. It takes note alone, as HoldBack does.
-func (q *QP) Shut(ah device.AH, qpn uint16) error {
+func (q *QP) Shut(ah device.AH, qpn uint16, _ uint32) error {
 	switch {
 	case !q.dev.info.HoldsBack:
 		return device.ErrNotSupported

@@ -182,9 +182,9 @@ func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 }
 
 // Shut implements device.QP.
-func (q *QP) Shut(ah device.AH, qpn uint16) error {
+func (q *QP) Shut(ah device.AH, qpn uint16, qkey uint32) error {
 	if h := q.ahs.get(ah); h != nil {
-		return q.subs[h.path].Shut(h.sub, qpn)
+		return q.subs[h.path].Shut(h.sub, qpn, qkey)
 	}
 	return device.ErrBadAH
 }

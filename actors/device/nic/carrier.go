@@ -104,8 +104,8 @@ type (
 	}
 
 	// Holder refuses packets of a queue pair's messages from a turn on (device.QP's HoldBack),
-	// or takes them again, or refuses all of it (Shut). If it knows nothing of that queue pair it
-	// does nothing.
+	// or takes them again, or refuses all that comes from the one with that Q_Key (Shut). If it
+	// knows nothing of that queue pair it does nothing.
 	Holder interface {
 		HoldBack(from Source, on bool, turn uint32)
 		Shut(from Source)

@@ -12,8 +12,9 @@ import (
 
 // Source names the queue pair that a packet comes from.
 type Source struct {
-	GID device.GID
-	QPN uint16
+	GID  device.GID
+	QPN  uint16
+	QKey uint32 // its own; 0: not said
 
 	// Unknown delivers the packet without address handle, even if there is one.
 	Unknown bool
@@ -48,7 +49,8 @@ type Inbox struct {
 	slotless   int // of those that were not polled: arrivals without a slot
 	armed      bool
 	closed     bool
-	held       map[Source]hold // senders that are held back or shut out
+	held       map[Source]uint32   // senders that are held back, from which turn on; by GID and QPN alone
+	out        map[Source]struct{} // senders that are shut out
 }
 
 // InboxConfig describes an Inbox.
@@ -96,7 +98,7 @@ func (b *Inbox) Place(from *Source, wr *device.SendWR) device.Status {
 	case len(wr.Header)+len(wr.Payload) > b.mtu:
 		b.unlock()
 		return device.StatusRemoteBadLength
-	case len(b.held) > 0 && b.shuts(from):
+	case len(b.out) > 0 && b.shuts(from):
 		b.unlock()
 		return device.StatusUnknownPeer
 	case b.head == b.tail, wr.Begins && len(b.held) > 0 && b.holds(from, wr.MsgID):
@@ -122,7 +124,7 @@ func (b *Inbox) Place(from *Source, wr *device.SendWR) device.Status {
 // (or, if unsolicited, too many were not polled).
 func (b *Inbox) RDMA(from *Source, wr *device.SendWR, regions *Regions) device.Status {
 	b.lock()
-	shut, out := b.closed || wr.QKey != b.qkey, len(b.held) > 0 && b.shuts(from)
+	shut, out := b.closed || wr.QKey != b.qkey, len(b.out) > 0 && b.shuts(from)
 	b.unlock()
 	switch {
 	case shut:
@@ -208,29 +210,36 @@ func (b *Inbox) Ack(token uint64, st device.Status) {
 
 // Gone reports to the owner that the queue pair from is dead. Its Q_Key was qkey.
 func (b *Inbox) Gone(from *Source, qkey uint32) {
-	b.letIn(from)
+	b.letIn(from, qkey)
 	b.put(device.Completion{Op: device.OpGone, SrcQPN: from.QPN, SrcGID: from.GID, QKey: qkey})
 }
 
 // Left reports to the owner that the queue pair from, whose Q_Key was qkey, was closed in
 // order.
 func (b *Inbox) Left(from *Source, qkey uint32) {
-	b.letIn(from)
+	b.letIn(from, qkey)
 	b.put(device.Completion{Op: device.OpGone, SrcQPN: from.QPN, SrcGID: from.GID, QKey: qkey, Left: true})
 }
 
 // HoldBack implements Holder.
 func (b *Inbox) HoldBack(from Source, on bool, turn uint32) {
-	from.Unknown = false
+	from.Unknown, from.QKey = false, 0
 	b.lock()
 	defer b.unlock()
-	switch {
-	case b.held[from].shut:
-	case on:
-		b.hold(from, hold{from: turn})
-	default:
+	if !on {
 		delete(b.held, from)
+		return
 	}
+	if b.held == nil {
+		b.held = make(map[Source]uint32)
+	}
+	b.held[from] = turn
+}
+
+// holds reports whether packets of a message of from are refused. Precondition: b is locked.
+func (b *Inbox) holds(from *Source, turn uint32) bool {
+	first, ok := b.held[Source{GID: from.GID, QPN: from.QPN}]
+	return ok && int32(turn-first) >= 0
 }
 
 // Shut implements Holder.
@@ -238,39 +247,22 @@ func (b *Inbox) Shut(from Source) {
 	from.Unknown = false
 	b.lock()
 	defer b.unlock()
-	b.hold(from, hold{shut: true})
-}
-
-// hold is how a sender is refused: its messages from a turn on, or everything.
-type hold struct {
-	from uint32
-	shut bool
-}
-
-func (b *Inbox) hold(from Source, h hold) {
-	if b.held == nil {
-		b.held = make(map[Source]hold)
+	if b.out == nil {
+		b.out = make(map[Source]struct{})
 	}
-	b.held[from] = h
-}
-
-// holds reports whether packets of a message of from are refused. Precondition: b is locked.
-func (b *Inbox) holds(from *Source, turn uint32) bool {
-	h, ok := b.held[Source{GID: from.GID, QPN: from.QPN}]
-	return ok && int32(turn-h.from) >= 0
+	b.out[from] = struct{}{}
 }
 
 // shuts reports whether everything of from is refused. Precondition: b is locked.
 func (b *Inbox) shuts(from *Source) bool {
-	return b.held[Source{GID: from.GID, QPN: from.QPN}].shut
+	_, ok := b.out[Source{GID: from.GID, QPN: from.QPN, QKey: from.QKey}]
+	return ok
 }
 
-// letIn ends what Shut began: the queue pair is gone, and its place may be another's.
-func (b *Inbox) letIn(from *Source) {
+// letIn forgets what Shut has noted: the queue pair is gone.
+func (b *Inbox) letIn(from *Source, qkey uint32) {
 	b.lock()
-	if at := (Source{GID: from.GID, QPN: from.QPN}); b.held[at].shut {
-		delete(b.held, at)
-	}
+	delete(b.out, Source{GID: from.GID, QPN: from.QPN, QKey: qkey})
 	b.unlock()
 }
 

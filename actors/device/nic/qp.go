@@ -195,14 +195,14 @@ func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 }
 
 // Shut implements device.QP.
-func (q *QP) Shut(ah device.AH, qpn uint16) error {
+func (q *QP) Shut(ah device.AH, qpn uint16, qkey uint32) error {
 	switch {
 	case q.cfg.Holder == nil:
 		return device.ErrNotSupported
 	case !q.ahs.valid(ah):
 		return device.ErrBadAH
 	}
-	q.cfg.Holder.Shut(Source{GID: q.ahs.entries[ah].gid, QPN: qpn})
+	q.cfg.Holder.Shut(Source{GID: q.ahs.entries[ah].gid, QPN: qpn, QKey: qkey})
 	return nil
 }
 

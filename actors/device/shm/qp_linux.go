@@ -432,7 +432,11 @@ func (p *port) HoldBack(from nic.Source, on bool, turn uint32) {
 
 // Shut implements nic.Holder in the same way.
 func (p *port) Shut(from nic.Source) {
-	p.eachSender(from, func(_ int, s *senderEntry) { s.flags.Or(shutOut) })
+	p.eachSender(from, func(_ int, s *senderEntry) {
+		if s.qkey.Load() == from.QKey {
+			s.flags.Or(shutOut)
+		}
+	})
 }
 
 // eachSender calls f for the entry of each sender that has that address.

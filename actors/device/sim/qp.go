@@ -76,7 +76,7 @@ func newQP(d *Device, qpn uint16, cfg *device.QPConfig) (*QP, error) {
 	recv := make([]byte, cfg.RQDepth*mtu)
 	c := &qp{
 		fab: d.fab, dev: d, qpn: qpn, qkey: cfg.QKey,
-		src: nic.Source{GID: d.port.gid, QPN: qpn},
+		src: nic.Source{GID: d.port.gid, QPN: qpn, QKey: cfg.QKey},
 		inbox: nic.NewInbox(nic.InboxConfig{
 			QKey: cfg.QKey, MTU: mtu, Slots: cfg.RQDepth, Recv: recv, Stride: mtu,
 			Events: cfg.SQDepth, Notify: cfg.Notify, Single: d.fab.virtual != nil,

@@ -135,6 +135,9 @@ func (p *port) meet(r *remote, qkey uint32) {
 		p.reportGone(r)
 	}
 	p.reportLeft(r) // the one before it
+	if r.qkey != qkey && r.hold == shutOut {
+		r.hold = notHeld // that was another queue pair
+	}
 	r.known, r.qkey, r.doubt, r.resets = true, qkey, false, 0
 }
 
@@ -420,7 +423,7 @@ func (h holder) HoldBack(from nic.Source, on bool, msgID uint32) {
 
 // Shut implements nic.Holder.
 func (h holder) Shut(from nic.Source) {
-	if r := h.of.remotes[address{from.GID, from.QPN}]; r != nil {
+	if r := h.of.remotes[address{from.GID, from.QPN}]; r != nil && r.qkey == from.QKey {
 		r.hold = shutOut
 	}
 }
