@@ -647,6 +647,10 @@ func (w *later) onTick() {
 	w.pkts = nil
 	for _, r := range pkts {
 		w.peers.checks.count(r, -1)
-		w.peers.onUnlisted(r)
+		if l := w.peers.routes.find(r.AH, r.QPN); l != nil {
+			w.peers.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
+		} else {
+			w.peers.onUnlisted(r)
+		}
 	}
 }

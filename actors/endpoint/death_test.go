@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
@@ -38,5 +39,27 @@ func TestNoDeathUnasked(t *testing.T) {
 		require.Equal(t, answers, c.PeersFailed == 0)
 	}
 	require.Equal(t, endpoint.PeerFailed, r.Events[len(r.Events)-1].Kind)
+	require.NoError(t, r.Close())
+}
+
+// TestWriteAfterFailure: a write of a peer's that comes in the turn in which it fails takes it back only when its
+// operations have heard of the failure. What is sent to it until then ends with an error.
+func TestWriteAfterFailure(t *testing.T) {
+	r, err := script.Start(script.Config{Info: device.Info{RDMAWrite: true, UnsolicitedWrite: true}})
+	require.NoError(t, err)
+	x := script.NewRemote("x", 1, 7, 0x100)
+	r.AddRemote(x)
+	r.Insert(x)
+	r.Send(x, 30, 0, 1, 0)
+	r.Run()
+	for _, s := range r.QP.Flying() {
+		r.QP.Complete(s, device.StatusUnresponsive)
+	}
+	require.True(t, r.QP.Written(x.Addr.GID(), x.Addr.QPN(), 10, 7))
+	r.Run()
+	require.Error(t, r.Outcomes[0].Res.Err)
+	c := r.EP.Counters()
+	require.NotZero(t, c.PeersReturned)
+	require.Zero(t, c.Violations)
 	require.NoError(t, r.Close())
 }

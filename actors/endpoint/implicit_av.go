@@ -36,11 +36,20 @@ func (p *peers) onUnlisted(r *device.RecvPkt) {
 		return
 	}
 	if x := p.routes.get(r.AH, r.QPN); x != nil && x.isFormer(addr.ConnID()) {
-		p.env.Counters.StaleConnID++
-		r.Release()
+		p.dropFormer(r, addr.ConnID())
 		return
 	}
 	p.admit(r, addr)
+}
+
+// dropFormer drops a packet of a former endpoint at its place, of which our device refuses the next ones: it
+// may live, and then it is to learn that it is not received.
+func (p *peers) dropFormer(r *device.RecvPkt, connid uint32) {
+	p.env.Counters.StaleConnID++
+	if r.AH != device.UnknownAH {
+		_ = p.qp().Shut(r.AH, r.QPN, connid)
+	}
+	r.Release()
 }
 
 // identify returns the address of a packet's sender; false: the packet does not say it, or
@@ -117,13 +126,14 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 		l.Move(peer.MoveInsert)
 		p.setHandle(handle, l)
 	} else {
-		p.addUnlisted(l, !known, !crowded, r)
+		upto, _ := r.View.MsgID()
+		p.addUnlisted(l, !known, !crowded, upto)
 	}
 	p.env.Sh.Call(l.Peer, r.Arrived())
 }
 
 // addUnlisted adds a peer that has sent r to the implicit AV. It is held back if there is no room.
-func (p *peers) addUnlisted(l *peer.Link, fresh, room bool, r *device.RecvPkt) {
+func (p *peers) addUnlisted(l *peer.Link, fresh, room bool, upto uint32) {
 	if fresh {
 		p.event(Event{Kind: NewPeer, Handle: peer.Unlisted, Addr: l.Addr, Path: l.Path})
 	}
@@ -133,7 +143,6 @@ func (p *peers) addUnlisted(l *peer.Link, fresh, room bool, r *device.RecvPkt) {
 		return
 	}
 	l.Move(peer.MoveCrowd)
-	upto, _ := r.View.MsgID()
 	p.overflow.add(l, upto)
 }
 
@@ -154,8 +163,7 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 		return
 	}
 	if x.isFormer(id) {
-		c.StaleConnID++
-		r.Release()
+		p.dropFormer(r, id)
 		return
 	}
 	if x.cur.QKey == id {
@@ -847,14 +855,14 @@ func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	late := !m.OK && !twin
 	if !m.OK || twin || p.closing.state != open {
 		l.Move(peer.MoveReject)
-		p.env.Sh.Stop(l.Peer)
-		_ = p.qp().DestroyAH(l.AH) // it was created by us, so this does not fail
 		if x != nil && late {
 			x.addFormer(l.QKey)
 		}
+		p.replaced = append(p.replaced, l)
+		p.reap() // its HANDSHAKE may be under way
 	} else {
 		p.install(l)
-		p.addUnlisted(l, true, p.hasRoom(l.AH), tried.pkts[0])
+		p.addUnlisted(l, true, p.hasRoom(l.AH), tried.upto)
 	}
 	for _, r := range tried.pkts {
 		t.count(r, -1)

@@ -362,7 +362,7 @@ func (t *Txe) lostError() {
 			Err: fmt.Errorf("%w: PEER_ERROR is lost: %w", peer.ErrPeerFailed, t.err), Tell: true,
 		})
 	}
-	l.AddPendingAbort(t.responseHeader(nil), t.x.abort.Memory)
+	l.AddPendingAbort(t.responseHeader(nil), t.x.abort.Memory, t.x.abort.skips())
 }
 
 // notUnderstood: the peer's HANDSHAKE says that it does not know PEER_ERROR. It would wait for
@@ -406,7 +406,7 @@ func (t *Txe) abortPeer() {
 // abort is what PEER_ERROR says of the operation's end.
 func (t *Txe) abort() Abort {
 	return Abort{
-		MsgID: t.spentID(), OpID: wire.NoOpID, Emitter: wire.EmitterTX, Memory: t.memory(), Errno: errno.ProvPeerAborted,
+		MsgID: t.spentID(), OpID: wire.NoOpID, Emitter: wire.EmitterTX, Memory: t.memory(), Errno: errno.ProvPeerAborted, Spent: t.marks.spent,
 	}
 }
 

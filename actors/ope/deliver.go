@@ -467,7 +467,7 @@ func (r *Rxe) lostPacket(t wire.Type, err error) {
 	} else if r.link.Err == nil && r.awaited() {
 		a := r.abort(errno.ProvPeerAborted)
 		h := r.pools.peerError(&a)
-		r.link.AddPendingAbort(h.Append(nil), a.Memory)
+		r.link.AddPendingAbort(h.Append(nil), a.Memory, a.skips())
 	}
 	r.fail(err)
 }

@@ -137,7 +137,11 @@ type Abort struct {
 	Memory  bool           // it is no message, but a request for memory
 	Unseen  bool           // nothing of it has arrived, perhaps
 	Errno   errno.Provider // why
+	Spent   bool           // MsgID is ours, and the peer may not have seen the message
 }
+
+// skips reports whether the peer waits for the msg_id for ever if it does not hear of the end.
+func (a *Abort) skips() bool { return a.Spent && a.OpID == wire.NoOpID }
 
 // peerError is the packet. The sender of a message names that by its msg_id alone; main of August
 // 2026 had the id instead where it knew it.
@@ -174,7 +178,7 @@ func (p *Pools) SendError(l *peer.Link, a *Abort) bool {
 	}
 	if l.Err != nil {
 		h := p.peerError(a)
-		l.AddPendingAbort(h.Append(nil), a.Memory)
+		l.AddPendingAbort(h.Append(nil), a.Memory, a.skips())
 		return true
 	}
 	t := p.response(l, a.OpID, 0)

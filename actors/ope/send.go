@@ -374,7 +374,7 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	if borrowed {
 		t.detachBorrowed(p, false)
 	}
-	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil && (t.m.Sent == 0 || !env.Q.PutOff(p, err)) {
+	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil && (t.m.Sent == 0 && !t.marks.nacked || !env.Q.PutOff(p, err)) {
 		t.unposted()
 		return false, fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
@@ -398,7 +398,7 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 
 // unposted: the device did not take a packet. If it is the first one, nothing has left of the operation.
 func (t *Txe) unposted() {
-	if t.m.Flying == 0 && t.m.Sent == 0 && t.link.Unposted(&t.ticket) {
+	if t.m.Flying == 0 && t.m.Sent == 0 && !t.marks.nacked && t.link.Unposted(&t.ticket) {
 		t.marks.spent = false
 	}
 }

@@ -35,8 +35,7 @@ func (p *Peer) sendHandshake() {
 	}
 	p.link.load.flags.clear(answering)
 	if !p.post(pke, h.Append(pke.Header())) {
-		p.endCheck(true) // the next packet is answered
-		return
+		return // the next packet is answered
 	}
 	p.answered = true
 	p.env.Counters.HandshakesSent++
@@ -89,23 +88,15 @@ func (p *Peer) onHandshake(v *wire.View) bool {
 // does not say which, but the queue pair does: its Q_Key is the connid (§1.4), so HANDSHAKE,
 // which the new one gets anyway, arrives if it is there.
 func (l *Link) CheckConnID() {
-	p := l.of
-	if p.answer(); !p.answered && !l.load.flags.has(answering) {
-		p.endCheck(true)
-	}
+	l.of.answer()
 }
 
 // onChecked takes the end of a packet, which decides if it is HANDSHAKE to a peer whose connid
 // is being checked. Only
-// the device's word that no such queue pair is there speaks against the peer.
+// the device's word that no such queue pair is there speaks against the peer. After RNR, which may be
+// our own device's word, the packet goes out again.
 func (p *Peer) onChecked(pke *device.Pke, s device.Status) {
-	if pke.Type() == uint8(wire.TypeHandshake) {
-		p.endCheck(s != device.StatusBadDestQPN)
-	}
-}
-
-func (p *Peer) endCheck(ok bool) {
-	if p.link.place == PlaceOnTrial {
-		p.env.Sh.Tell(p.env.Endpoint, &ConnIDChecked{Link: p.link, OK: ok})
+	if pke.Type() == uint8(wire.TypeHandshake) && s != device.StatusRNR {
+		p.env.Sh.Tell(p.env.Endpoint, &ConnIDChecked{Link: p.link, OK: s != device.StatusBadDestQPN})
 	}
 }

@@ -268,7 +268,7 @@ func (p *Peer) fail(err error, tell bool) {
 // must reach it: our device refuses all that it sends from now on. A device that cannot do that
 // acknowledges what comes, so the peer is received again then, and only our own operations end.
 func (l *Link) isFinal(err error) bool {
-	return isAny(err, ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrStopped) || isVerdict(err) && l.path().HoldsBack
+	return isAny(err, ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrStopped, ErrOverMemory) || isVerdict(err) && l.path().HoldsBack
 }
 
 // shut has our device refuse what the peer sends.
@@ -382,7 +382,8 @@ const maxWrongKeys = 16
 // fails the peer if there were too many.
 func (l *Link) WrongKey() {
 	l.env.Counters.RefusedKeys++
-	if l.keysWrong++; l.keysWrong == maxWrongKeys && l.Err == nil {
+	if l.keysWrong++; l.keysWrong >= maxWrongKeys && l.Err == nil {
+		l.keysWrong = 0
 		l.env.Sh.Tell(l.Peer, &Remove{Err: ErrIntruder, Tell: true})
 	}
 }

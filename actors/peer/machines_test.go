@@ -137,7 +137,7 @@ func TestVerdicts(t *testing.T) {
 		{errPending, false, false},
 		{&StatusError{Status: device.StatusUnresponsive, Peer: true}, false, false},
 		{ErrIntruder, true, false},
-		{ErrOverMemory, true, false},
+		{ErrOverMemory, true, true},
 		{ErrRestarted, true, false},
 	} {
 		l := &Link{env: &Env{Paths: []Path{{HoldsBack: true}, {}}}}

@@ -22,14 +22,16 @@ type pendingControl struct {
 type pendingHeader struct {
 	b      []byte
 	memory bool // a PEER_ERROR for a request for memory
+	skips  bool // a PEER_ERROR that makes up for a msg_id of ours
 }
 
 // AddPending keeps a control packet for the peer, which has failed and may come back.
 func (l *Link) AddPending(header []byte) { l.addPending(pendingHeader{b: header}) }
 
-// AddPendingAbort is AddPending of a PEER_ERROR, see TakesAbort.
-func (l *Link) AddPendingAbort(header []byte, memory bool) {
-	l.addPending(pendingHeader{header, memory})
+// AddPendingAbort is AddPending of a PEER_ERROR, see TakesAbort. If it skips a msg_id of ours, our direction
+// stays closed to a peer that does not take it.
+func (l *Link) AddPendingAbort(header []byte, memory, skips bool) {
+	l.addPending(pendingHeader{header, memory, skips})
 }
 
 func (l *Link) addPending(h pendingHeader) {
@@ -59,13 +61,13 @@ func (d *pendingControl) send(p *Peer) {
 	switch {
 	case d == nil || l.Err != nil || d.sending || l.BackingOff():
 		return
-	case len(d.headers) > 0 && !l.Known():
+	case len(d.headers) > 0 && (!l.Known() || d.headers[0].is(wire.TypePeerError) && !l.Handshaken && !l.Self):
 		p.ask() // its HANDSHAKE says what it understands
 		return
 	}
 	for len(d.headers) > 0 && d.headers[0].is(wire.TypePeerError) && !l.TakesAbort(d.headers[0].memory) {
+		d.lost = d.lost || d.headers[0].skips
 		d.headers = d.headers[1:]
-		d.lost = true
 	}
 	if len(d.headers) == 0 {
 		if d.headers = nil; !d.lost {

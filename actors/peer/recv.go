@@ -461,11 +461,15 @@ func (p *Peer) onReplaced(pkt *Packet) {
 // data (§4.6). That is no packet: it neither is answered with HANDSHAKE nor has an
 // order.
 func (p *Peer) onWritten(w *device.Written) {
-	if p.link.Err != nil {
-		if p.link.Buried() {
-			w.Free()
-			return
-		}
+	switch life := p.link.load.life; {
+	case p.link.Err == nil:
+	case life == Buried:
+		w.Free()
+		return
+	case life != Away: // as admits
+		p.env.Sh.Tell(p.link.Peer, w)
+		return
+	default:
 		p.comeBack()
 	}
 	p.heardFrom()

@@ -264,6 +264,9 @@ func (p *port) onTick() {
 		if r.dialed != nil || r.accepted != nil {
 			continue
 		}
+		if r.hold == shutOut && len(p.remotes) <= maxShutOut {
+			continue // it may come again
+		}
 		if r.idle++; r.idle > 2*ticks {
 			r.forgotten = true
 			delete(p.remotes, at)

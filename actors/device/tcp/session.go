@@ -423,10 +423,17 @@ func (h holder) HoldBack(from nic.Source, on bool, msgID uint32) {
 
 // Shut implements nic.Holder.
 func (h holder) Shut(from nic.Source) {
-	if r := h.of.remotes[address{from.GID, from.QPN}]; r != nil && r.qkey == from.QKey {
+	r := h.of.remoteAt(address{from.GID, from.QPN})
+	if !r.known {
+		r.qkey = from.QKey
+	}
+	if r.qkey == from.QKey {
 		r.hold = shutOut
 	}
 }
+
+// maxShutOut is how many remote queue pairs may be known if those that are shut out are to be remembered without a session.
+const maxShutOut = 1 << 14
 
 // hold is how a remote queue pair is refused.
 type hold uint8
