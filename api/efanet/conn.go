@@ -66,7 +66,7 @@ const (
 func newConn(h *hub, p *peer) *Conn {
 	c := &Conn{
 		hub: h, peer: p, id: h.nextID(),
-		from:     []efa.OpOption{efa.From(p.at)},
+		from:     []efa.OpOption{efa.From(p.at), efa.OnePacket},
 		fromWait: []efa.OpOption{efa.From(p.at), efa.Wait},
 		local:    h.local, remote: Addr{text: p.text},
 		drained: make(chan struct{}), flushed: make(chan struct{}), forgot: make(chan struct{}),
@@ -244,7 +244,8 @@ func (c *Conn) sendTo(ctx context.Context, tag uint64, k kind, value uint64, p [
 	return c.hub.ep.SendTag(ctx, c.peer.at, tag, p, efa.Inject, efa.Data(head(k, value)))
 }
 
-// next receives a frame.
+// next receives a frame, which is one packet. So a peer that sends the beginning of a long message
+// takes nothing of what the endpoint lends, which it has for all of its connections.
 func (c *Conn) next(ctx context.Context, l lane) (efa.Delivery, error) {
 	d, err := c.hub.ep.NextTag(ctx, l.match(c.id), c.from...)
 	if err == nil {
@@ -253,14 +254,9 @@ func (c *Conn) next(ctx context.Context, l lane) (efa.Delivery, error) {
 	var long *efa.TooLongError
 	if errors.As(err, &long) {
 		err = violation("a frame of %d bytes", long.Claimed.Message.N)
-		c.discard(long.Claimed)
+		c.peer.bin.put(c.hub, long.Claimed)
 	}
 	return d, err
-}
-
-// discard throws a message away, which takes as long as its sender likes.
-func (c *Conn) discard(cl *efa.Claimed) {
-	c.hub.served.Go(func() { _ = cl.Discard(c.hub.ctx) })
 }
 
 // acknowledged sends a frame without a body, also to a peer that has failed, and waits until the

@@ -104,7 +104,7 @@ func (c *Conn) open(ctx context.Context) (*Conn, error) {
 
 // answered waits for ACCEPT or REFUSE.
 func (c *Conn) answered(ctx context.Context) error {
-	d, err := c.hub.ep.NextTag(ctx, laneBack.match(c.id), c.from...)
+	d, err := c.next(ctx, laneBack)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package efanet
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/efactor/efactor/api/efa"
@@ -16,6 +18,7 @@ type peer struct {
 	text   string // its address
 	news   chan struct{}
 	failed atomic.Pointer[error] // why nothing reaches it any more
+	bin    bin                   // of what it sends that is no frame
 
 	// The hub's lock guards what follows.
 	raw       efa.RawAddr // what its packets come from, once it has asked something
@@ -64,6 +67,34 @@ func (h *hub) peerAt(at efa.Addr, text string) *peer {
 	h.peers[at] = p
 	h.served.Go(func() { h.attend(p) })
 	return p
+}
+
+// bin throws messages away, one after the other: that takes as long as their sender likes, which
+// so has one goroutine wait for it. The rest waits at the endpoint, and counts as the sender's.
+type bin struct {
+	mu  sync.Mutex
+	has []*efa.Claimed // the first is being thrown away
+}
+
+func (b *bin) put(h *hub, cl *efa.Claimed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.has = append(b.has, cl); len(b.has) == 1 {
+		h.served.Go(func() { b.empty(h.ctx) })
+	}
+}
+
+func (b *bin) empty(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.has) > 0 {
+		first := b.has[0]
+		b.mu.Unlock()
+		_ = first.Discard(ctx) // an error is its end as well
+		b.mu.Lock()
+		b.has = b.has[1:]
+	}
+	b.has = nil
 }
 
 // serve takes what peers ask, until the endpoint ends. A listener that is still there by then

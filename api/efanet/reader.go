@@ -192,7 +192,7 @@ func (r *reader) join() {
 		}
 		f, err := r.parse(&cl.Message)
 		if err != nil || f.kind != kindData {
-			r.c.discard(cl)
+			r.c.peer.bin.put(r.c.hub, cl)
 			_ = r.heed(f, err) // the error is Read's
 			return
 		}
@@ -333,7 +333,7 @@ func (r *reader) claim(ctx context.Context) (*efa.Claimed, frame, error) {
 		err = violation("%d bytes where %d were granted", f.n, r.granted)
 	}
 	if err != nil {
-		r.c.discard(cl)
+		r.c.peer.bin.put(r.c.hub, cl)
 		return nil, f, err
 	}
 	return cl, f, nil
