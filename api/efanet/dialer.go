@@ -70,7 +70,7 @@ func (d *Dialer) dial(ctx context.Context, addr string) (*Conn, error) {
 		return nil, err
 	}
 	defer h.release()
-	a, err := h.resolve(ctx, addr)
+	a, err := resolve(ctx, addr)
 	if err != nil {
 		return nil, err
 	}

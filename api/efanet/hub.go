@@ -148,16 +148,12 @@ func (h *hub) use() bool {
 	return true
 }
 
-// resolve is the address of the endpoint that addr means.
-func (h *hub) resolve(ctx context.Context, addr string) (efa.Address, error) {
+// resolve is the address of the endpoint that addr means. join inserts it: until then it takes no place.
+func resolve(ctx context.Context, addr string) (efa.Address, error) {
 	if isText(addr) {
 		return efa.ParseAddress(addr)
 	}
-	at, err := h.ep.AddressVector().Resolve(ctx, addr)
-	if err != nil {
-		return efa.Address{}, err
-	}
-	return h.ep.AddressVector().Lookup(at)
+	return efa.ResolveAddress(ctx, addr)
 }
 
 // join counts a connection with the endpoint at an address, and as a use of the hub.
