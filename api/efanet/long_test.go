@@ -173,3 +173,33 @@ func TestHalfAnswer(t *testing.T) {
 	assert.Error(t, err)
 	require.False(t, errors.Is(err, context.DeadlineExceeded))
 }
+
+// TestHalfJoined: a frame of which only the beginning comes holds no Read beyond its deadline, nor Close,
+// also if PRESS has it joined before: it is no frame.
+func TestHalfJoined(t *testing.T) {
+	f, setup := newFabric(t, 2048)
+	s := setup()
+	l := listen(t, efanet.ListenConfig{Setup: &s})
+	foe := newBeginner(t, f, l, setup())
+	c, id := foe.opened(l)
+	foe.begin(2, id, kData<<56, 4000)
+	require.Eventually(t, func() bool {
+		n, err := efanet.Unread(soon(t), c)
+		require.NoError(t, err)
+		return n == 1
+	}, testenv.Hang, time.Millisecond)
+	require.NoError(t, foe.ep.SendTag(soon(t), foe.to, tag(5, 0), nil, efa.Data(kPress<<56|id)))
+	foe.begun()
+	require.NoError(t, c.SetReadDeadline(time.Unix(1, 0)))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Read(make([]byte, 10))
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		require.Error(t, err)
+	case <-clock.NewTimer(testenv.Hang).C:
+		t.Fatal("Read still waits")
+	}
+}

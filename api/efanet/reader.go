@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -29,6 +28,7 @@ type reader struct {
 	pressed atomic.Bool  // a goroutine is about to join
 	pos     uint64       // how many bytes of the stream have come
 	owed    int          // credit to give back
+	due     int          // so much of it is given back at once
 	offered int          // bytes of an OFFER that have not come yet
 	seq     uint16       // of that OFFER
 	granted int          // bytes of it that are under way
@@ -97,7 +97,7 @@ func (r *reader) take(p []byte) int {
 
 // consumed gives credit back, in few frames.
 func (r *reader) consumed(charge int) {
-	if r.owed += charge; r.owed >= window/4 {
+	if r.owed += charge; r.owed >= r.due {
 		r.giveBack()
 	}
 }
@@ -105,7 +105,7 @@ func (r *reader) consumed(charge int) {
 func (r *reader) giveBack() {
 	if r.owed > 0 && !r.stopped {
 		r.tell(kindCredit, uint64(r.owed))
-		r.owed = 0
+		r.owed, r.due = 0, window/4
 	}
 }
 
@@ -165,7 +165,8 @@ func (r *reader) heed(f frame, err error) error {
 	return nil
 }
 
-// press has what has come joined as soon as no call of Read is waiting for it.
+// press has what has come joined as soon as no call of Read is waiting for it. If that gives nothing
+// back, which the writer waits for, the next that is read does, as soon as it is a frame's.
 func (r *reader) press() {
 	if r.pressed.Swap(true) {
 		return
@@ -176,6 +177,9 @@ func (r *reader) press() {
 		r.pressed.Store(false)
 		if !r.limit.over() {
 			r.join()
+			if r.owed == 0 {
+				r.due = cost(maxFrame)
+			}
 			r.giveBack()
 		}
 	}()
@@ -185,26 +189,28 @@ func (r *reader) press() {
 // memory of the connection's, and gives back what that saves. So many small writes take as much
 // credit as they have bytes.
 func (r *reader) join() {
+	ctx, done := r.limit.hold(r.c.life) // which ends nothing but this: a frame comes whole, or stays
+	defer done()
 	for r.err == nil && r.bulk == nil && r.offered == 0 && len(r.joined) < window {
-		cl, err := r.c.hub.ep.ClaimTag(r.c.life, laneStream.match(r.c.id), r.c.from...)
-		if err != nil {
+		if _, err := r.c.hub.ep.PeekTag(ctx, laneStream.match(r.c.id), r.c.from...); err != nil {
 			return // there is none, or Read will have the error
 		}
-		f, err := r.parse(&cl.Message)
+		d, err := r.c.next(ctx, laneStream) // at once, unless nothing more is lent
+		if err != nil {
+			_ = r.keep(ctx, err) // the error is Read's
+			return
+		}
+		f, err := r.parse(&d.Message)
+		if err == nil && f.kind == kindData {
+			r.joined = append(r.joined, d.Body...)
+			r.pos += uint64(f.n)
+			r.owed += cost(f.n) - f.n
+		}
+		d.Release()
 		if err != nil || f.kind != kindData {
-			r.c.peer.bin.put(r.c.hub, cl)
-			_ = r.heed(f, err) // the error is Read's
+			_ = r.heed(f, err)
 			return
 		}
-		at := len(r.joined)
-		r.joined = slices.Grow(r.joined, f.n)[:at+f.n]
-		if _, err := cl.Recv(r.c.hub.ctx, r.joined[at:]); err != nil {
-			r.joined = r.joined[:at]
-			_ = r.c.broken(&r.err, err)
-			return
-		}
-		r.pos += uint64(f.n)
-		r.owed += cost(f.n) - f.n
 	}
 }
 

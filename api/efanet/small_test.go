@@ -15,6 +15,7 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efanet"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -159,4 +160,22 @@ func TestPressed(t *testing.T) {
 			require.Equal(t, name == "end", errors.Is(err, io.EOF))
 		})
 	}
+}
+
+// TestPartRead: a writer that a full window holds up goes on once the reader has read a part of what has come, also
+// if that is less than what is given back at a time.
+func TestPartRead(t *testing.T) {
+	a, b := dial(t, listen(t, efanet.ListenConfig{}))
+	var pressed bool
+	for n := 0; !pressed; n++ { // until PRESS has given nothing
+		require.NoError(t, a.SetWriteDeadline(clock.Deadline(200*time.Millisecond)))
+		_, err := a.Write(make([]byte, 100))
+		pressed = errors.Is(err, os.ErrDeadlineExceeded)
+		require.True(t, pressed || err == nil)
+	}
+	_, err := io.ReadFull(b, make([]byte, 31<<10))
+	require.NoError(t, err)
+	require.NoError(t, a.SetWriteDeadline(clock.Deadline(testenv.Hang)))
+	_, err = a.Write(make([]byte, 100))
+	require.NoError(t, err)
 }
