@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -49,20 +50,49 @@ func (d Delivery) unlessKept() {
 }
 
 // TooLongError is the error of Next for a message that is longer than EndpointConfig's
-// NextMemory. The message is taken out of matching, and waits in Claimed to be received into
+// NextMemory, and that of PacketReq. The message is taken out of matching, and waits in Claimed to be received into
 // memory of the caller's, or discarded; one of the two must be done.
 type TooLongError struct {
 	Claimed *Claimed
-	Most    int // NextMemory, or with OnePacket what a packet has at most
+	Most    int // NextMemory, with OnePacket what a packet has at most, or the length of PacketReq's Buf
 }
 
 // Error gives both lengths.
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("efa: recv: a message of %d bytes for Next, which lends %d", e.Claimed.Message.N, e.Most)
+	return fmt.Sprintf("efa: recv: a message of %d bytes, or of several packets, where %d bytes are taken", e.Claimed.Message.N, e.Most)
 }
 
 // Unwrap is ErrMsgSize.
 func (e *TooLongError) Unwrap() error { return ErrMsgSize }
+
+// PacketReq is a [RecvReq] for Start that takes a message only if all of it is here with the first
+// packet, and Buf has the room: so a sender that begins a long message and does not go on holds up
+// nothing. For another one Op.Wait returns a [TooLongError] at once. Bufs and Multi are ErrInvalid.
+type PacketReq RecvReq
+
+func (r *PacketReq) request(e *Endpoint, req *ope.Request) (*span, error) {
+	switch {
+	case r.Bufs != nil || r.Multi:
+		return nil, fmt.Errorf("%w: a PacketReq has one buffer, for one message", ErrInvalid)
+	case e.cfg.Direct:
+		return nil, fmt.Errorf("%w: a PacketReq on an endpoint with Direct", ErrNotSupported)
+	}
+	err := e.recvRequest(req, (*RecvReq)(r))
+	req.Flags |= ope.Sized
+	req.Data = math.MaxUint64 // it is never recalled
+	return &r.Parent, err
+}
+
+func (r *PacketReq) target() (ope.Kind, Addr) { return ope.KindRecv, NoAddr }
+
+// sized gives the Op of a PacketReq its outcome if the message was claimed.
+func (o *opSink) sized(q *ope.Request) {
+	if q.Flags&ope.Sized == 0 || o.res.Err != nil || o.res.N >= 0 {
+		return
+	}
+	o.res.N = ^o.res.N
+	o.res.Err = &TooLongError{Claimed: &Claimed{Message: o.res.Message, e: o.ep, id: q.ID}, Most: len(q.Buf)}
+}
 
 // inbox receives messages of any size into buffers of its own. It owns the buffers, how many
 // bytes of them are lent, and the messages that were taken for calls whose context ended.

@@ -406,3 +406,52 @@ func TestNextLeftBeforeFailure(t *testing.T) {
 	require.Equal(t, uint64(5), d.Tag)
 	d.Release()
 }
+
+// TestPacketReq: a posted receive of one packet takes that alone; a longer message is claimed at once, and
+// can be received or thrown away.
+func TestPacketReq(t *testing.T) {
+	everywhere(t, efa.EndpointConfig{}, func(t *testing.T, a, b *side) {
+		ctx := testContext(t)
+		buf := make([]byte, 1000)
+		for _, early := range []bool{true, false} { // the message comes before or after the receive
+			for _, n := range []int{0, 8, 1000, 1001, 100_000, 3 << 20} {
+				var op, sent *efa.Op
+				send := func() { sent = start(t, a, &efa.SendReq{To: a.peer, Buf: pattern(n), Tagged: true, Tag: 7}) }
+				if early {
+					send()
+					_, err := b.ep.PeekTag(ctx, efa.Match{Tag: 7}, efa.Wait)
+					require.NoError(t, err)
+				}
+				op = start(t, b, &efa.PacketReq{Tagged: true, Tag: 7, Buf: buf})
+				if !early {
+					send()
+				}
+				c, err := op.Wait(ctx)
+				var long *efa.TooLongError
+				require.Equal(t, n > len(buf), errors.As(err, &long), "%d bytes: %v", n, err)
+				require.Equal(t, n, c.N)
+				switch {
+				case long == nil:
+					require.NoError(t, err)
+					require.Equal(t, pattern(n), buf[:n])
+				case early:
+					require.NoError(t, long.Claimed.Discard(ctx))
+				default:
+					p := make([]byte, n)
+					_, err := long.Claimed.Recv(ctx, p)
+					require.NoError(t, err)
+					require.Equal(t, pattern(n), p)
+				}
+				done(t, sent)
+			}
+		}
+		op := start(t, b, &efa.PacketReq{Buf: buf})
+		op.Cancel()
+		_, err := op.Wait(ctx)
+		require.ErrorIs(t, err, efa.ErrCanceled)
+		for _, r := range []*efa.PacketReq{{Bufs: [][]byte{buf}}, {Multi: true, Buf: buf}} {
+			_, err = b.ep.Start(r)
+			require.ErrorIs(t, err, efa.ErrInvalid)
+		}
+	})
+}

@@ -376,7 +376,7 @@ func (b *batch) end() (int, error) {
 // peer is the one of the request that was refused, if it was made.
 func (b *batch) peer() Addr { return peerOf(&b.req) }
 
-// Request is what Start takes: *SendReq, *RecvReq, *WriteReq, *ReadReq or *AtomicReq.
+// Request is what Start takes: *SendReq, *RecvReq, *PacketReq, *WriteReq, *ReadReq or *AtomicReq.
 type Request interface {
 	// request makes the request for the shard of the caller's.
 	request(*Endpoint, *ope.Request) (parent *span, err error)
@@ -435,6 +435,7 @@ func (o *opSink) Done(q *ope.Request, r *ope.Result) {
 	op := (*Op)(o)
 	op.ep.finished(q, r)
 	op.res.fill(op.ep, q, r)
+	o.sized(q)
 	op.sig.Set()
 	close(op.done)
 }

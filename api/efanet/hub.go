@@ -28,6 +28,7 @@ type hub struct {
 	to       atomic.Pointer[Listener] // gets connections that others open; nil: they are refused
 	over     atomic.Pointer[error]    // why the endpoint answers nobody any more
 	served   sync.WaitGroup           // its goroutines
+	bin      bin                      // of what is asked that is no question
 
 	byID sync.Map // its connections, by their ids here
 

@@ -203,3 +203,19 @@ func TestHalfJoined(t *testing.T) {
 		t.Fatal("Read still waits")
 	}
 }
+
+// TestHalfQuestions: peers that send the beginnings of long questions, as many as they like, keep nobody from
+// being heard.
+func TestHalfQuestions(t *testing.T) {
+	f, setup := newFabric(t, 0)
+	s := setup()
+	l := listen(t, efanet.ListenConfig{Setup: &s})
+	foe := newBeginner(t, f, l, setup())
+	for range 100 { // beyond what is posted for questions
+		foe.begin(1, 0, kOpen<<56|1, 1<<20)
+	}
+	foe.begun()
+	for range 3 {
+		dialOn(t, l, setup())
+	}
+}

@@ -107,8 +107,9 @@ func (h *hub) serve() {
 	}
 }
 
-// take waits for channels, not on the endpoint: goroutines that wait for bytes drive the device, and
-// are not to hand it to this one.
+// take takes messages of one packet: of a longer one, which may never come whole, it awaits nothing. It
+// waits for channels, not on the endpoint: goroutines that wait for bytes drive the device, and are not to
+// hand it to this one.
 func (h *hub) take() error {
 	type slot struct {
 		op  *efa.Op
@@ -119,7 +120,7 @@ func (h *hub) take() error {
 		slots[i].buf = make([]byte, maxOpen)
 	}
 	post := func(s *slot) (err error) {
-		s.op, err = h.start(&efa.RecvReq{Tagged: true, Tag: laneOpen.tag(0), Buf: s.buf})
+		s.op, err = h.start(&efa.PacketReq{Tagged: true, Tag: laneOpen.tag(0), Buf: s.buf})
 		return err
 	}
 	for i := range slots {
@@ -133,6 +134,10 @@ func (h *hub) take() error {
 		c, err := s.op.Wait(h.ctx)
 		if errors.Is(err, efa.ErrClosed) || errors.Is(err, efa.ErrIO) {
 			return err
+		}
+		var long *efa.TooLongError
+		if errors.As(err, &long) {
+			h.bin.put(h, long.Claimed)
 		}
 		if err == nil {
 			h.asked(&c.Message, s.buf[:c.N])
