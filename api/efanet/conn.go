@@ -72,7 +72,7 @@ func newConn(h *hub, p *peer) *Conn {
 		drained: make(chan struct{}), flushed: make(chan struct{}), forgot: make(chan struct{}),
 	}
 	c.in.c, c.out.c = c, c
-	c.in.due = window / 4
+	c.in.due, c.out.most = window/4, h.most
 	c.life, c.giveUp = context.WithCancel(h.ctx)
 	c.in.init()
 	c.out.init()

@@ -19,6 +19,7 @@ import (
 type hub struct {
 	ep       *efa.Endpoint
 	local    net.Addr
+	most     int             // bytes of a DATA frame
 	ctx      context.Context // ends with the hub
 	cancel   context.CancelFunc
 	ids      atomic.Uint64
@@ -102,7 +103,12 @@ func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{ep: ep, local: Addr{ep.Address().String()}, askEvery: askEvery, maxIdle: maxIdle, users: 1, peers: map[efa.Addr]*peer{}}
+	most, text := ep.Domain().Limits().MaxInject, ep.Address().String()
+	if least := len((&open{from: text}).marshal()); most < least {
+		_ = ep.Close() // nothing was sent
+		return nil, fmt.Errorf("%w: connections on a device that injects %d bytes, less than a question's %d", efa.ErrNotSupported, most, least)
+	}
+	h := &hub{ep: ep, local: Addr{text}, most: min(most, maxFrame), askEvery: askEvery, maxIdle: maxIdle, users: 1, peers: map[efa.Addr]*peer{}}
 	h.epochs.Store(rand.Uint64()) // so that no other endpoint that had this address has had the same
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.served.Go(h.serve)

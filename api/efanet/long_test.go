@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -218,4 +219,25 @@ func TestHalfQuestions(t *testing.T) {
 	for range 3 {
 		dialOn(t, l, setup())
 	}
+}
+
+// TestSmallPackets: where packets are smaller than the largest frame, frames are as long as those.
+func TestSmallPackets(t *testing.T) {
+	for _, mtu := range []int{512, 2048} {
+		_, setup := newFabric(t, mtu)
+		s := setup()
+		l := listen(t, efanet.ListenConfig{Setup: &s})
+		a, b := dialOn(t, l, setup())
+		p := random(20_000)
+		_, err := a.Write(p)
+		require.NoError(t, err)
+		got := make([]byte, len(p))
+		_, err = io.ReadFull(b, got)
+		require.NoError(t, err)
+		require.Equal(t, p, got)
+	}
+	_, setup := newFabric(t, 200)
+	s := setup()
+	_, err := (&efanet.ListenConfig{Setup: &s}).Listen(soon(t), "")
+	require.ErrorIs(t, err, efa.ErrNotSupported)
 }

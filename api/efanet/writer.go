@@ -18,6 +18,7 @@ type writer struct {
 
 	mu      sync.Mutex
 	c       *Conn
+	most    int    // bytes of a frame
 	err     error  // what each Write returns
 	window  int    // all of the reader's credit
 	credit  int    // what of it is left
@@ -52,7 +53,7 @@ func (w *writer) write(p []byte) (n int, err error) {
 		}
 		var m int
 		if rest := p[n:]; len(rest) < minBulk {
-			m, err = w.inject(w.ctx(), kindData, w.pos, rest[:min(len(rest), maxFrame)], len(rest) <= maxFrame)
+			m, err = w.inject(w.ctx(), kindData, w.pos, rest[:min(len(rest), w.most)], len(rest) <= w.most)
 		} else {
 			m, err = w.bulk(w.ctx(), rest[:min(len(rest), maxOffer)])
 		}
