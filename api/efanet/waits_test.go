@@ -123,3 +123,42 @@ func TestWaitsEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftBehind: writes that their deadlines end in a transfer leave copies, one after the other, which the
+// reader gets; those of more than a grant's most bytes in a row end the connection.
+func TestLeftBehind(t *testing.T) {
+	for _, takes := range []bool{true, false} {
+		s := newStranger(t)
+		most := uint64(5)
+		if takes {
+			most = 4
+		}
+		for seq := uint64(1); seq <= most; seq++ {
+			require.NoError(t, s.conn.SetWriteDeadline(time.Time{}))
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.conn.Write(make([]byte, 1<<20))
+				ended <- err
+			}()
+			s.got(2)
+			s.send(4, s.id, kGrant<<56|seq<<40|1<<20, nil)
+			if takes || seq == 1 {
+				s.saw(3)
+			} else {
+				require.Eventually(t, func() bool { // behind those that lie there
+					n, err := s.ep.Snapshot(soon(t))
+					return err == nil && n.Queues.Unexpected >= int(seq)
+				}, testenv.Hang, time.Millisecond)
+			}
+			require.NoError(t, s.conn.SetWriteDeadline(time.Unix(1, 0)))
+			if err := <-ended; seq == 5 {
+				require.ErrorIs(t, err, syscall.ECONNRESET)
+			} else {
+				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			}
+			if takes {
+				s.got(3)
+			}
+		}
+	}
+}

@@ -26,7 +26,7 @@ type writer struct {
 	seq     uint16 // of the latest OFFER
 	offered int    // bytes of it that were not sent; 0: it is over
 	granted int    // bytes of it that are to be sent now
-	behind  bool   // what it has granted before goes on from a copy
+	behind  int    // bytes of what it has granted before that go on from copies
 	stopped bool   // the other side has sent STOP
 	presses bool   // the reader joins what has come at PRESS
 	pressed bool   // PRESS was sent, and no credit has come since
@@ -145,8 +145,8 @@ func (w *writer) bulk(ctx context.Context, p []byte) (n int, err error) {
 
 // move sends what the reader has granted, from where it lies, and returns how much of it the reader has
 // or will have: all or nothing. If limit ends before the reader has taken it, it goes on from a
-// copy, or is withdrawn if nothing has left yet. A reader that keeps to the protocol takes one before
-// it grants another, so there is one copy at most: the connection of another reader ends.
+// copy, or is withdrawn if nothing has left yet. Whether the reader has taken a copy is known when it has
+// taken a later transfer: until then copies of maxGrant bytes are left, and more end the connection.
 func (w *writer) move(p []byte) (int, error) {
 	op, err := w.begin(p)
 	for err == nil {
@@ -154,7 +154,7 @@ func (w *writer) move(p []byte) (int, error) {
 		_, err = op.Wait(ctx)
 		switch why := context.Cause(ctx); {
 		case err == nil:
-			w.behind = false
+			w.behind = 0
 			return len(p), nil
 		case why == nil: // the error is the operation's
 		case errors.Is(why, errMoved):
@@ -197,12 +197,12 @@ func (w *writer) leave(op *efa.Op, n int, why error) (int, error) {
 	_, err := op.Wait(w.c.hub.ctx)
 	switch {
 	case err == nil:
-		w.behind = false
+		w.behind = 0
 		return n, nil
-	case errors.Is(err, efa.ErrAlready) && w.behind:
+	case errors.Is(err, efa.ErrAlready) && w.behind+n > maxGrant:
 		return 0, w.c.broken(&w.err, violation("nothing is taken of what was granted"))
 	case errors.Is(err, efa.ErrAlready):
-		w.behind = true
+		w.behind += n
 		return n, why
 	case errors.Is(err, efa.ErrCanceled):
 		return 0, why
