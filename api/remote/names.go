@@ -159,7 +159,7 @@ func (t *table) all() []*link {
 	defer t.mu.RUnlock()
 	var all []*link
 	for _, n := range t.names {
-		if l := n.link.Load(); l != nil && l.names[0] == n { // each once
+		if l := n.link.Load(); l != nil && len(l.names) > 0 && l.names[0] == n { // each once
 			all = append(all, l)
 		}
 	}
@@ -202,6 +202,13 @@ func (t *table) lead(n *name, ask bool) (*link, error) {
 		}
 	}
 	l, now := m.link.Load(), t.r.now()
+	if l != nil {
+		// A name that the table had forgotten may have kept a link that it shared with the one in its place.
+		if over, _ := l.status(); over {
+			m.link.Store(nil)
+			l = nil
+		}
+	}
 	switch {
 	case l != nil:
 	case now < m.own:
