@@ -120,6 +120,38 @@ func TestTwoNames(t *testing.T) {
 	}
 }
 
+// TestWatchedWhileAsked: who is watched by a name that is still asked for, and that leads to a process with a session,
+// is watched.
+func TestWatchedWhileAsked(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	names, found := map[string]*process{}, make(chan struct{})
+	cfg := called(names)
+	cfg.Timeout = long
+	resolve := cfg.Resolve
+	cfg.Resolve = func(ctx context.Context, name string) (efa.Address, error) {
+		if name == "cache" {
+			<-found
+		}
+		return resolve(ctx, name)
+	}
+	a, b := start(t, f, cfg), start(t, f, remote.Config{})
+	names["cache"] = b
+	b.spawn(t, "echo", echo)
+	_, err = a.Root.RequestFuture(b.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	watch, ended := a.watching(t)
+	there := actor.NewPID("cache", "echo")
+	watch(there)
+	close(found)
+	_, err = a.Root.RequestFuture(there, &word{}, long).Result() // it is watched by now
+	require.NoError(t, err)
+	a.Root.Stop(there)
+	m := next[*actor.Terminated](t, ended)
+	require.Equal(t, there.String(), m.Who.String())
+	require.Equal(t, actor.TerminatedReason_Stopped, m.Why)
+}
+
 // TestAskedByAnotherName: a process that was asked for by a name that it does not know watches, and is
 // watched, all the same.
 func TestAskedByAnotherName(t *testing.T) {
