@@ -120,8 +120,7 @@ func TestTwoNames(t *testing.T) {
 	}
 }
 
-// TestWatchedWhileAsked: who is watched by a name that is still asked for, and that leads to a process with a session,
-// is watched.
+// TestWatchedWhileAsked: a watch by a name that is still asked for holds when that leads to a process with a session.
 func TestWatchedWhileAsked(t *testing.T) {
 	f, err := sim.New(sim.Config{})
 	require.NoError(t, err)
