@@ -169,6 +169,7 @@ func (c *Comm) Close(ctx context.Context) (err error) {
 	if !g.closed.CompareAndSwap(false, true) {
 		return nil
 	}
+	defer context.AfterFunc(ctx, g.unremind)() // without time nothing is found out about other ranks
 	g.mu.Lock()
 	open := make([]*Request, 0, len(g.pending))
 	for r := range g.pending {

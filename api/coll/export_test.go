@@ -12,3 +12,6 @@ func LeaveContexts(c *Comm, n int) {
 
 // ID is the context id of a group.
 func (c *Comm) ID() uint64 { return c.id }
+
+// Fails reports whether a rank's failure was met, perhaps before calls end.
+func Fails(c *Comm) bool { return c.claim.Load() != nil }

@@ -95,13 +95,13 @@ func (g *group) notify(e *RankError) {
 }
 
 // reach is notify of a death that was found here, and reports whether another rank than the dead
-// one was reached. If none was, it is this one that is cut off, or has stood still until all were
-// gone.
+// one was reached, as soon as the first was. If none was, it is this one that is cut off, or has stood
+// still until all were gone. When Close has no time left, nothing is known.
 func (g *group) reach(e *RankError) bool {
 	msg, ctx := g.encode(e), context.Background()
 	if !g.family.simulated() { // a rank that keeps others waiting lives
 		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, reachTime)
+		ctx, cancel = context.WithTimeout(g.enough, reachTime)
 		defer cancel()
 	}
 	var asked []*efa.Op
@@ -116,18 +116,42 @@ func (g *group) reach(e *RankError) bool {
 		switch {
 		case err != nil:
 			reached = reached || ours(err) // nothing is known of it
-			_ = g.family.ep.SendTag(context.Background(), peer, revokeTag(g.id), msg, efa.Inject)
+			_ = g.family.ep.SendTag(ctx, peer, revokeTag(g.id), msg, efa.Inject)
 		case r != e.Rank:
 			asked = append(asked, op)
 		}
 	}
-	for _, op := range asked {
-		if !reached {
-			_, err := op.Wait(ctx)
-			reached = err == nil || ours(err) || ctx.Err() != nil
+	return reached || g.anyOf(ctx, asked)
+}
+
+// anyOf reports whether one of several sends has reached its rank, or nothing is known of it.
+func (g *group) anyOf(ctx context.Context, sends []*efa.Op) bool {
+	reached := func(op *efa.Op) bool {
+		_, err := op.Wait(ctx)
+		return err == nil || ours(err)
+	}
+	if g.family.simulated() {
+		return slices.ContainsFunc(sends, reached)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan bool, len(sends))
+	for _, op := range sends {
+		go func() {
+			select {
+			case <-op.Done():
+				ended <- reached(op)
+			case <-ctx.Done():
+				ended <- true
+			}
+		}()
+	}
+	for range sends {
+		if <-ended {
+			return true
 		}
 	}
-	return reached
+	return false
 }
 
 // The times of reach and quiesce, and of remind between two attempts.

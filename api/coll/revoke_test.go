@@ -215,6 +215,45 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// TestSlowRank: a rank that finds another one dead, while a third is slow, does not wait for that one: it
+// fails as soon as any other was told, and, if none was, Close ends with its context.
+func TestSlowRank(t *testing.T) {
+	const finder, dead = 0, 3
+	for name, slow := range map[string][]int{"one": {1}, "all": {1, 2}} {
+		t.Run(name, func(t *testing.T) {
+			fabric, all := realPartyOn(t, 4)
+			var met sync.WaitGroup
+			for _, r := range all {
+				met.Go(func() { _ = coll.Barrier(t.Context(), r.Comm) })
+			}
+			met.Wait()
+			for _, to := range slow {
+				_, err := fabric.AddRule(sim.Rule{
+					Fault: sim.FaultDelay, Delay: 1000 * time.Hour, From: all[finder].place, To: all[to].place,
+				})
+				require.NoError(t, err)
+			}
+			all[dead].dev.Kill()
+			c, failed := all[finder].Comm, make(chan error, 1)
+			go func() { failed <- coll.Bcast(t.Context(), c, make([]int, 10), dead, coll.Use("binomial")) }()
+			require.Eventually(t, func() bool { return coll.Fails(c) }, testenv.Hang, time.Millisecond)
+			began := clock.System.Now()
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			if name == "all" {
+				require.Error(t, c.Close(over))
+			}
+			var re *coll.RankError
+			require.ErrorAs(t, <-failed, &re)
+			require.Equal(t, dead, re.Rank)
+			require.Less(t, clock.System.Now().Sub(began), 5*time.Second) // half of PeerTimeout, and a quarter of what reach waits
+			for _, r := range all {
+				_ = r.Close(over)
+			}
+		})
+	}
+}
+
 // TestAbort: a rank aborts between collectives.
 func TestAbort(t *testing.T) {
 	pa := newParty(t, 3, setup{seed: 1})
@@ -340,20 +379,38 @@ func TestOperatorEndsGoroutine(t *testing.T) {
 }
 
 // realParty is p ranks of this process on a simulated fabric in real time.
-func realParty(t *testing.T, p int) []*coll.Comm {
-	fabric, err := sim.New(sim.Config{})
+func realParty(t *testing.T, p int) (all []*coll.Comm) {
+	_, ranks := realPartyOn(t, p)
+	for _, r := range ranks {
+		all = append(all, r.Comm)
+	}
+	return all
+}
+
+// placed is a rank, and where it is on its fabric.
+type placed struct {
+	*coll.Comm
+	place sim.Endpoint
+	dev   *sim.Device
+}
+
+func realPartyOn(t *testing.T, p int) (*sim.Fabric, []placed) {
+	fabric, err := sim.New(sim.Config{ReportGone: true})
 	require.NoError(t, err)
 	var eps []*efa.Endpoint
-	for range p {
+	all := make([]placed, p)
+	for r := range p {
 		dev, err := fabric.OpenDevice(sim.DeviceConfig{})
 		require.NoError(t, err)
 		ep, err := efa.OpenEndpoint(t.Context(), efa.Setup{Fabric: efa.Config{Device: dev}})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = ep.Close() })
 		eps = append(eps, ep)
+		all[r].dev = dev
 	}
-	all := make([]*coll.Comm, p)
 	for r, ep := range eps {
+		raw, _ := ep.Address().Raw("sim")
+		all[r].place = sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()}
 		cfg := coll.Config{Endpoint: ep, Rank: r}
 		for _, other := range eps {
 			a, err := ep.AddressVector().Insert(other.Address())
@@ -361,10 +418,10 @@ func realParty(t *testing.T, p int) []*coll.Comm {
 			cfg.Peers = append(cfg.Peers, a)
 		}
 		var err error
-		all[r], err = coll.New(cfg)
+		all[r].Comm, err = coll.New(cfg)
 		require.NoError(t, err)
 	}
-	return all
+	return fabric, all
 }
 
 // TestMismatch: calls that do not fit together end with an error.

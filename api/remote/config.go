@@ -33,7 +33,8 @@ type Config struct {
 	// Timeout is how long a process has to answer that is to be talked to, or to spawn without a
 	// deadline; 0: 10 s. Messages wait meanwhile, and are dead letters after it.
 	Timeout time.Duration
-	// MaxMessage is how long an encoded message may be, in bytes; 0: 64 MiB.
+	// MaxMessage is how long an encoded message may be, in bytes; 0: 64 MiB. One that comes and is longer is
+	// dropped, counted as malformed and logged.
 	MaxMessage int
 	// MaxAddresses is how many addresses of others are in use at most; 0: 65,536. PIDs that name
 	// more are dead letters. One whose process is gone gives way to another.

@@ -1,10 +1,12 @@
 package remote_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -159,7 +161,19 @@ func TestHostile(t *testing.T) {
 // TestSessions: a frame of another session is answered by RESET; a HELLO with another number begins
 // anew, and ends what was.
 func TestSessions(t *testing.T) {
-	s := newStranger(t)
+	for name, begin := range map[string]func(*sim.Fabric) *process{
+		"Start":  func(f *sim.Fabric) *process { return start(t, f, remote.Config{}) },
+		"Listen": func(f *sim.Fabric) *process { return listening(t, f, "", remote.Config{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := sim.New(sim.Config{})
+			require.NoError(t, err)
+			sessions(t, strangerOf(t, f, begin(f)))
+		})
+	}
+}
+
+func sessions(t *testing.T, s *stranger) {
 	got := s.p.inbox(t)
 	for _, kind := range []byte{data, ping} {
 		s.send(kind, s.mine+1, nil)
@@ -289,6 +303,31 @@ func TestLongStands(t *testing.T) {
 	require.NoError(t, p.Close(soon(t)))
 	cancel()
 	<-sent
+}
+
+// TestHalfLongEnds: what a peer has begun to send, and does not go on with, is held no longer than its session.
+func TestHalfLongEnds(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	p := start(t, f, remote.Config{})
+	s := strangerOf(t, f, p)
+	raw, _ := s.ep.Address().Raw("sim")
+	_, err = f.AddRule(sim.Rule{
+		Fault: sim.FaultRNR, From: sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()},
+		Types: []byte{byte(wire.TypeCTSData), byte(wire.TypeMediumTagRTM)},
+	})
+	require.NoError(t, err)
+	_, err = s.ep.Start(&efa.SendReq{To: s.to, Tagged: true, Tag: frames, Buf: make([]byte, 1<<20)})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return f.Count(sim.FaultRNR) > 0 }, testenv.Hang, time.Millisecond)
+	stacks := make([]byte, 1<<20)
+	receiving := func() bool {
+		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("remote.(*Remote).arrived("))
+	}
+	require.True(t, receiving())
+	s.send(hello, strangers+1, saying(s.name(), s.name()))
+	s.next(welcome)
+	require.Eventually(t, func() bool { return !receiving() }, testenv.Hang, time.Millisecond)
 }
 
 // TestFlood: frames that cost more to answer than to send are answered at a rate, each peer's at its own.

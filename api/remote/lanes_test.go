@@ -182,3 +182,45 @@ func TestCloseIsBounded(t *testing.T) {
 	require.ErrorIs(t, p.Close(ctx), context.DeadlineExceeded)
 	close(may)
 }
+
+// TestTooLongThere: messages longer than the receiver takes are dropped there, and hold up none that come after.
+func TestTooLongThere(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	const most = 1 << 20
+	a, b := start(t, f, remote.Config{Patience: long}), start(t, f, remote.Config{MaxMessage: most})
+	b.spawn(t, "echo", echo)
+	const messages = 3 * remote.Window / (2 * most)
+	for range messages {
+		a.Root.Send(b.at("echo"), &word{strings.Repeat("x", 2*most), 0})
+	}
+	_, err = a.Root.RequestFuture(b.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, messages, b.Stats().Malformed)
+}
+
+// TestCloseLeavesDeadLetters: Close waits for a subscriber of dead letters until its context ends.
+func TestCloseLeavesDeadLetters(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	may, began := make(chan struct{}), make(chan struct{}, 1)
+	p := start(t, f, remote.Config{Resolve: func(ctx context.Context, _ string) (efa.Address, error) {
+		<-ctx.Done()
+		return efa.Address{}, ctx.Err()
+	}})
+	sub := p.EventStream.Subscribe(func(e any) {
+		if _, ok := e.(*actor.DeadLetterEvent); ok {
+			began <- struct{}{}
+			<-may
+		}
+	})
+	defer p.EventStream.Unsubscribe(sub)
+	p.Root.Send(actor.NewPID("x", "y"), &word{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- p.Close(ctx) }()
+	take(t, began)
+	require.ErrorIs(t, take(t, closed), context.Canceled)
+	close(may)
+}

@@ -31,13 +31,14 @@ import (
 type link struct {
 	lane  lane
 	r     *Remote
-	name  string  // what actors there are called here, whatever name leads to the link
-	mine  uint64  // the session's number here
+	name  string          // what actors there are called here, whatever name leads to the link
+	mine  uint64          // the session's number here
+	ctx   context.Context // ends with the session
+	over  context.CancelFunc
 	names []*name // that lead here; the table's lock guards it
 
 	handled  uint64 // bytes of messages that were handed to actors; of the goroutine in the lane
 	credited uint64 // and that the other side was told of
-	discards atomic.Int32
 
 	straight atomic.Int32 // how many messages need no other goroutine
 
@@ -383,6 +384,7 @@ func (l *link) drop() (had remains) {
 	if l.failure != nil {
 		l.failure.Cancel()
 	}
+	l.over()
 	l.queue, l.queued, l.failure, l.state = nil, l.queued-had.queued, nil, ended
 	l.asked, l.watches = futures{}, watches{}
 	l.wake()
@@ -407,13 +409,14 @@ func (l *link) take(from *remains) {
 	for id := range from.asked.waiting {
 		l.asked.add(id, l.r)
 	}
-	for k := range from.watches.ours {
-		l.watches.add(k)
+	for k, names := range from.watches.ours {
+		l.watches.add(k, names...)
 	}
 	l.flush()
 }
 
-// end closes the link for good; the other side learns of it.
+// end closes the link for good; the other side learns of it at once, and then everybody here who waits for
+// something: dead letters are the application's to handle.
 func (l *link) end() {
 	l.mu.Lock()
 	if l.state == up {
@@ -421,7 +424,7 @@ func (l *link) end() {
 	}
 	l.mu.Unlock()
 	had := l.drop()
-	had.lost(l.r, l.name)
+	l.r.served.Go(func() { had.lost(l.r, l.name) })
 }
 
 // drain waits until what is queued has left.

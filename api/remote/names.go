@@ -125,7 +125,7 @@ type table struct {
 	ended    bool
 	names    map[string]*name
 	links    map[efa.Addr]*link // by peer
-	visitors map[efa.Addr]int   // peers with an answer on its way to them
+	visitors map[efa.Addr]int   // peers with an answer on its way to them, or whose HELLO is looked at
 	failed   []efa.Addr         // peers that have failed, oldest first: one that comes back is to learn it
 	idle     list.List          // names that lead nowhere, oldest first
 	asking   list.List          // and those that are asked for: there is no proof yet that anybody is there
@@ -159,7 +159,7 @@ func (t *table) all() []*link {
 	defer t.mu.RUnlock()
 	var all []*link
 	for _, n := range t.names {
-		if l := n.link.Load(); l != nil && l.names[0] == n { // each once
+		if l := n.link.Load(); l != nil && len(l.names) > 0 && l.names[0] == n { // each once
 			all = append(all, l)
 		}
 	}
@@ -202,6 +202,13 @@ func (t *table) lead(n *name, ask bool) (*link, error) {
 		}
 	}
 	l, now := m.link.Load(), t.r.now()
+	if l != nil {
+		// A name that the table had forgotten may have kept a link that it shared with the one in its place.
+		if over, _ := l.status(); over {
+			m.link.Store(nil)
+			l = nil
+		}
+	}
 	switch {
 	case l != nil:
 	case now < m.own:
@@ -253,6 +260,7 @@ func (t *table) put(n *name, in *list.List) {
 // newLink is a link that is called by a name here.
 func (t *table) newLink(text string) *link {
 	l := &link{r: t.r, name: text, mine: newSession()}
+	l.ctx, l.over = context.WithCancel(t.r.ctx)
 	l.lane.of = l
 	return l
 }
@@ -426,7 +434,8 @@ func (t *table) accept(text string, m *efa.Message, theirs uint64) {
 	if err != nil {
 		return
 	}
-	defer t.release(at) // if there is no session now
+	t.visitors[at]++ // its place stays over the end of a session
+	defer t.left(at)
 	n, l := t.names[text], t.links[at]
 	if l != nil {
 		switch over, up := l.status(); {
@@ -533,9 +542,14 @@ func (t *table) answer(m *efa.Message, frame []byte) {
 		<-op.Done()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.visitors[at]--; t.visitors[at] == 0 {
-			delete(t.visitors, at)
-			t.release(at)
-		}
+		t.left(at)
 	})
+}
+
+// left gives the place of a visitor back, if there is no session now.
+func (t *table) left(at efa.Addr) {
+	if t.visitors[at]--; t.visitors[at] == 0 {
+		delete(t.visitors, at)
+		t.release(at)
+	}
 }

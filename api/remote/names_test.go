@@ -120,6 +120,37 @@ func TestTwoNames(t *testing.T) {
 	}
 }
 
+// TestWatchedWhileAsked: a watch by a name that is still asked for holds when that leads to a process with a session.
+func TestWatchedWhileAsked(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	names, found := map[string]*process{}, make(chan struct{})
+	cfg := called(names)
+	cfg.Timeout = long
+	resolve := cfg.Resolve
+	cfg.Resolve = func(ctx context.Context, name string) (efa.Address, error) {
+		if name == "cache" {
+			<-found
+		}
+		return resolve(ctx, name)
+	}
+	a, b := start(t, f, cfg), start(t, f, remote.Config{})
+	names["cache"] = b
+	b.spawn(t, "echo", echo)
+	_, err = a.Root.RequestFuture(b.at("echo"), &word{}, long).Result()
+	require.NoError(t, err)
+	watch, ended := a.watching(t)
+	there := actor.NewPID("cache", "echo")
+	watch(there)
+	close(found)
+	_, err = a.Root.RequestFuture(there, &word{}, long).Result() // it is watched by now
+	require.NoError(t, err)
+	a.Root.Stop(there)
+	m := next[*actor.Terminated](t, ended)
+	require.Equal(t, there.String(), m.Who.String())
+	require.Equal(t, actor.TerminatedReason_Stopped, m.Why)
+}
+
 // TestAskedByAnotherName: a process that was asked for by a name that it does not know watches, and is
 // watched, all the same.
 func TestAskedByAnotherName(t *testing.T) {
@@ -334,4 +365,51 @@ func TestAlias(t *testing.T) {
 	_, err = victim.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
 	require.NoError(t, err)
 	require.Empty(t, lost)
+}
+
+// TestForgottenName: a PID whose name the table has forgotten, and that has kept a link which is over, is a dead letter, and
+// leads to the process again when that is there.
+func TestForgottenName(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	names := map[string]*process{}
+	cfg := called(names)
+	cfg.MaxAddresses = 2
+	a := start(t, f, cfg)
+	lost := events[*remote.Lost](t, a)
+	old, others := actor.NewPID("x", "echo"), 0
+	comeAndGo := func(also ...*actor.PID) {
+		b := start(t, f, remote.Config{})
+		b.spawn(t, "echo", echo)
+		names["x"] = b
+		for _, pid := range append(also, old) {
+			_, err := a.Root.RequestFuture(pid, &word{}, long).Result()
+			require.NoError(t, err)
+		}
+		require.NoError(t, b.Close(soon(t)))
+		require.Equal(t, "x", take(t, lost).Address)
+		delete(names, "x")
+		for range 3 { // the table forgets x
+			others++
+			other := fmt.Sprint("y", others)
+			_, err := a.Root.RequestFuture(actor.NewPID(other, "echo"), &word{}, long).Result()
+			require.ErrorIs(t, err, actor.ErrDeadLetter)
+			require.Equal(t, other, take(t, lost).Address)
+		}
+	}
+	comeAndGo()
+	comeAndGo(actor.NewPID("x", "echo"))
+	done := make(chan error)
+	go func() {
+		_, err := a.Root.RequestFuture(old, &word{}, long).Result()
+		done <- err
+	}()
+	require.ErrorIs(t, take(t, done), actor.ErrDeadLetter)
+	b := start(t, f, remote.Config{})
+	b.spawn(t, "echo", echo)
+	names["x"] = b
+	require.Eventually(t, func() bool { // dead letters, until it is asked for again
+		_, err := a.Root.RequestFuture(old, &word{}, long).Result()
+		return err == nil
+	}, testenv.Hang, time.Millisecond)
 }

@@ -173,9 +173,12 @@ func (v *receiver) run(t *taker) {
 				t.lane.Load().catchUp(r)
 				return
 			}
-		case r.ctx.Err() != nil, r.names.closing():
+		case r.ctx.Err() != nil:
 			return
 		case errors.Is(err, efa.ErrClosed), errors.Is(err, efa.ErrIO), errors.Is(err, efa.ErrBadState):
+			if r.names.closing() {
+				return
+			}
 			r.log.Error("remote: nothing is received any more", slog.Any("err", err))
 			for _, l := range r.names.all() {
 				l.fail(err)
@@ -262,44 +265,60 @@ func (r *Remote) arrived(l *link, a arrival) {
 		return
 	}
 	n := a.long.Message.N
-	if l == nil || n > r.cfg.MaxMessage+full {
+	if l == nil {
 		r.counts.malformed.Add(1)
-		r.discard(l, a.long)
+		r.discard(a.long)
+		return
+	}
+	if n > r.cfg.MaxMessage+full {
+		r.counts.malformed.Add(1)
+		r.warn("remote: frame dropped", slog.String("address", l.name), slog.Int("bytes", n), slog.Any("err", ErrTooLong))
+		_ = a.long.Discard(l.ctx)
+		r.dropped(l, &a)
 		return
 	}
 	b := longs.Get().(*[]byte)
 	if cap(*b) < n {
 		*b = make([]byte, n)
 	}
-	if m, err := a.long.Recv(r.ctx, (*b)[:n]); err == nil {
+	if m, err := a.long.Recv(l.ctx, (*b)[:n]); err == nil {
 		r.frame(l, &m, (*b)[:m.N])
+	} else {
+		r.dropped(l, &a)
 	}
 	if cap(*b) <= keepBuf {
 		longs.Put(b)
 	}
 }
 
+// dropped is the end of a frame that was not received: its sender waits for the room that it took all the same.
+func (r *Remote) dropped(l *link, a *arrival) {
+	switch over, up := l.status(); {
+	case over:
+		r.discard(a.long) // if it was over before the frame's turn came
+	case up:
+		l.grant(a.size())
+	}
+}
+
 // longs are buffers for frames of more than a packet.
 var longs = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxDiscards is how many messages that are not wanted are thrown away at a time: of each link, and of all
-// peers without one. What is beyond that stays, and counts as its sender's unexpected messages.
+// maxDiscards is how many messages of peers without a link are thrown away at a time. What is beyond that
+// stays, and counts as its sender's unexpected messages.
 const maxDiscards = 4
 
-// discard throws a message away, which takes as long as its sender likes.
-func (r *Remote) discard(l *link, c *efa.Claimed) {
+// discard throws a message of a peer without a link away, which takes as long as its sender likes.
+func (r *Remote) discard(c *efa.Claimed) {
 	n := &r.discards
-	if l != nil {
-		n = &l.discards
-	}
 	if n.Add(1) > maxDiscards {
 		n.Add(-1)
 		return
 	}
-	r.served.Go(func() {
+	go func() { // not in served: this goroutine may be one that Close does not wait for
 		defer n.Add(-1)
 		_ = c.Discard(r.ctx)
-	})
+	}()
 }
 
 // session is the number in a frame's head.
