@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -131,14 +130,6 @@ func here(t *testing.T, device string) *process {
 		system.Shutdown()
 	})
 	return &process{ActorSystem: system, Remote: r}
-}
-
-// devices are those that processes have.
-func devices() []string {
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	return []string{"shm", "tcp", "auto"}
 }
 
 func onDevices(t *testing.T, f func(t *testing.T, device string)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"runtime"
 	"testing"
 	"time"
 
@@ -138,4 +139,12 @@ func take[T any](tb testing.TB, from <-chan T) T {
 		require.FailNow(tb, "nothing came")
 		panic("unreachable")
 	}
+}
+
+// devices are those that processes have.
+func devices() []string {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	return []string{"shm", "tcp", "auto"}
 }
