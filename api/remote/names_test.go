@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
-	"slices"
 	"testing"
 	"time"
 
@@ -338,33 +337,6 @@ func TestUnspecified(t *testing.T) {
 	require.NoError(t, err)
 	_, err = a.Root.RequestFuture(b.at("echo"), &word{}, long).Result()
 	require.NoError(t, err)
-}
-
-// TestAlias: a process that states an address whose first path is another's is no session of that one.
-func TestAlias(t *testing.T) {
-	if !slices.Contains(devices(), "auto") {
-		t.Skip("shm and tcp need Linux")
-	}
-	p, victim := here(t, "auto"), here(t, "auto")
-	p.spawn(t, "echo", echo)
-	_, err := victim.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
-	require.NoError(t, err)
-	lost := events[*remote.Lost](t, victim)
-	foe, err := efa.OpenEndpoint(soon(t), efa.Setup{Fabric: efa.Config{DeviceName: "tcp"}})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, foe.Close()) }()
-	theirs, err := efa.ResolveAddress(soon(t), victim.Address())
-	require.NoError(t, err)
-	shm, _ := theirs.Raw("shm")
-	lie := efa.NewAddress("shm", shm).String() + ";" + foe.Address().String()
-	to, err := foe.AddressVector().Resolve(soon(t), p.Address())
-	require.NoError(t, err)
-	s := &stranger{t: t, ep: foe, to: to}
-	s.send(hello, strangers, saying(lie, lie))
-	require.Eventually(t, func() bool { return p.Stats().Malformed == 1 }, testenv.Hang, time.Millisecond)
-	_, err = victim.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
-	require.NoError(t, err)
-	require.Empty(t, lost)
 }
 
 // TestForgottenName: a PID whose name the table has forgotten, and that has kept a link which is over, is a dead letter, and
