@@ -235,8 +235,8 @@ func (q *Queue) post(p *Pke) (over bool, err error) {
 }
 
 // unposted deals with a packet that the driver did not take. If this side is short of something for
-// the moment, the first packet of an operation is an error, by which that ends: nothing of it has left. All
-// others are of what has begun, so they are sent again later, and RDMA ends with a status.
+// the moment, the first packet of an operation ends that with an error, since nothing of it has left. Later packets are
+// sent again. An RDMA request ends with a status.
 func (q *Queue) unposted(p *Pke, err error) error {
 	switch {
 	case errors.Is(err, ErrQueueFull):

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// ErrUnsent is in the error of PostSend for a request that was not carried out since a system call of
-// this side failed: for want of descriptors, memory or local ports, say, of which there may be some again
-// soon. The other side has seen nothing of it, and the next request tries anew.
+// ErrUnsent is wrapped by the error of PostSend if a system call of this side failed before anything was
+// sent: there was no descriptor, memory or local port, say. The peer has seen nothing. The next request tries
+// again.
 var ErrUnsent = errors.New("a system call of this side failed")
 
 // UnsentError is such an error.

@@ -33,6 +33,15 @@ const None = States - 1
 // Counts is how often each event came in each state, by [Entry].
 type Counts [States * Events]uint64
 
+// Each calls f for every pair of a state and an event for which m has an edge, in their order.
+func (c *Counts) Each(m *Moves, f func(state, event int, n uint64)) {
+	for i, n := range c {
+		if m[i] != None {
+			f(i/Events, i%Events, n)
+		}
+	}
+}
+
 // Entry is where [Moves] and [Counts] have an event in a state.
 func Entry(state, event uint8) uint8 { return state*Events | event%Events }
 

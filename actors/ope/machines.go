@@ -739,19 +739,7 @@ type Steps struct {
 // Each calls f for every pair that the tables allow, whether it ever came or not:
 // first of sending, then of receiving, then of callers, in the order of states and events.
 func (c *Steps) Each(f func(machine, state, event string, n uint64)) {
-	for i, n := range c.tx {
-		if s, e := i/machine.Events, i%machine.Events; txTable[s][e].ok {
-			f("tx", txNames[s], txEventNames[e], n)
-		}
-	}
-	for i, n := range c.rx {
-		if s, e := i/machine.Events, i%machine.Events; rxTable[s][e].ok {
-			f("rx", rxNames[s], rxEventNames[e], n)
-		}
-	}
-	for i, n := range c.caller {
-		if s, e := i/machine.Events, i%machine.Events; callerTable[s][e].ok {
-			f("caller", callerNames[s], callerEventNames[e], n)
-		}
-	}
+	c.tx.Each(&txMoves, func(s, e int, n uint64) { f("tx", txNames[s], txEventNames[e], n) })
+	c.rx.Each(&rxMoves, func(s, e int, n uint64) { f("rx", rxNames[s], rxEventNames[e], n) })
+	c.caller.Each(&callerMoves, func(s, e int, n uint64) { f("caller", callerNames[s], callerEventNames[e], n) })
 }

@@ -266,7 +266,8 @@ func (p *Peer) fail(err error, tell bool) {
 // isFinal reports whether a peer that failed for that reason does not come back under its connid: it is
 // gone, or this endpoint wants nothing more of it. That is a verdict over a peer that lives, which
 // must reach it: our device refuses all that it sends from now on. A device that cannot do that
-// acknowledges what comes, so the peer is received again then, and only our own operations end.
+// acknowledges what comes, so the peer is received again then, and only our own operations end. A peer
+// that hoards is given up on every device: else it would take the memory of all.
 func (l *Link) isFinal(err error) bool {
 	return isAny(err, ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrStopped, ErrOverMemory) || isVerdict(err) && l.path().HoldsBack
 }

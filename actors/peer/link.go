@@ -99,6 +99,12 @@ func (f *flags) set(x flags)     { *f |= x }
 func (f *flags) clear(x flags)   { *f &^= x }
 func (f flags) has(x flags) bool { return f&x != 0 }
 
+func (f *flags) put(x flags, on bool) {
+	if f.clear(x); on {
+		f.set(x)
+	}
+}
+
 // Idle reports whether nothing is in progress with the peer, and nothing of its is kept here: then
 // it can be evicted. A peer that has failed and may come back can be idle, too.
 func (l *Link) Idle() bool { return l.load == load{life: l.load.life & Away} }
@@ -107,23 +113,11 @@ func (l *Link) Idle() bool { return l.load == load{life: l.load.life & Away} }
 func (l *Link) BackingOff() bool { return l.load.flags.has(backingOff) }
 
 // SetBackingOff has nothing posted, or ends that.
-func (l *Link) SetBackingOff(on bool) {
-	if on {
-		l.load.flags.set(backingOff)
-	} else {
-		l.load.flags.clear(backingOff)
-	}
-}
+func (l *Link) SetBackingOff(on bool) { l.load.flags.put(backingOff, on) }
 
 // SetContested says that a newcomer at the peer's queue pair is on trial, or is not any more. Meanwhile a
 // packet that does not say who sent it may be of either, and goes to the endpoint.
-func (l *Link) SetContested(on bool) {
-	if on {
-		l.load.flags.set(contested)
-	} else {
-		l.load.flags.clear(contested)
-	}
-}
+func (l *Link) SetContested(on bool) { l.load.flags.put(contested, on) }
 
 // MayReturn reports whether the peer has failed and may come back.
 func (l *Link) MayReturn() bool { return l.load.life >= Failing && l.load.life <= Away }

@@ -161,14 +161,6 @@ type Steps struct {
 // Each calls f for every pair that the tables allow, whether it ever came or not, in the order of
 // states and events.
 func (c *Steps) Each(f func(machine, state, event string, n uint64)) {
-	for i, n := range c.life {
-		if s, e := i/machine.Events, i%machine.Events; lifeTable[s][e].ok {
-			f("life", lifeNames[s], lifeEventNames[e], n)
-		}
-	}
-	for i, n := range c.place {
-		if s, e := i/machine.Events, i%machine.Events; placeTable[s][e].ok {
-			f("place", placeNames[s], moveNames[e], n)
-		}
-	}
+	c.life.Each(&lifeMoves, func(s, e int, n uint64) { f("life", lifeNames[s], lifeEventNames[e], n) })
+	c.place.Each(&placeMoves, func(s, e int, n uint64) { f("place", placeNames[s], moveNames[e], n) })
 }

@@ -432,7 +432,7 @@ func (h holder) Shut(from nic.Source) {
 	}
 }
 
-// maxShutOut is how many remote queue pairs may be known if those that are shut out are to be remembered without a session.
+// maxShutOut bounds the remote queue pairs: up to so many, one that is shut out is remembered also without a session.
 const maxShutOut = 1 << 14
 
 // hold is how a remote queue pair is refused.
