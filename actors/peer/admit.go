@@ -77,6 +77,12 @@ func (l *Link) SubmitLater(t *Turn) {
 	l.env.Sh.Tell(l.Peer, &t.submit)
 }
 
+// BackingOff reports whether the peer met RNR, so that nothing may be posted.
+func (l *Link) BackingOff() bool { return l.load.flags&backingOff != 0 }
+
+// SetBackingOff has nothing posted, or ends that.
+func (l *Link) SetBackingOff(on bool) { l.load.flags.put(backingOff, on) }
+
 // Takes reports whether the peer of l is open for what is new, as Closed says why not.
 func (l *Link) Takes() bool { return l.load.life == Live }
 
@@ -104,7 +110,7 @@ func (p *Peer) admit(t *Turn) *device.Pke {
 	if p.link.load.line != nil && p.link.load.line != t && !t.passesBy() {
 		return p.notYet(t, trail.ForTurn)
 	}
-	if l.load.flags.has(backingOff) || l.load.putOff > 0 {
+	if l.BackingOff() || l.load.putOff > 0 {
 		return p.notYet(t, trail.ForBackoff)
 	}
 	if (t.Await || p.env.Config.WaitHandshake) && !l.Known() {

@@ -109,12 +109,6 @@ func (f *flags) put(x flags, on bool) {
 // it can be evicted. A peer that has failed and may come back can be idle, too.
 func (l *Link) Idle() bool { return l.load == load{life: l.load.life & Away} }
 
-// BackingOff reports whether the peer met RNR, so that nothing may be posted.
-func (l *Link) BackingOff() bool { return l.load.flags.has(backingOff) }
-
-// SetBackingOff has nothing posted, or ends that.
-func (l *Link) SetBackingOff(on bool) { l.load.flags.put(backingOff, on) }
-
 // SetContested says that a newcomer at the peer's queue pair is on trial, or is not any more. Meanwhile a
 // packet that does not say who sent it may be of either, and goes to the endpoint.
 func (l *Link) SetContested(on bool) { l.load.flags.put(contested, on) }

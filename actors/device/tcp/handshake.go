@@ -111,7 +111,7 @@ func (d *dialer) onGreeting(l *lane) {
 	}
 	near, err := l.st.near()
 	if err != nil {
-		d.failed(l, err, statusOf(err))
+		d.failed(l, err, dialStatus(err))
 		return
 	}
 	p.acceptor.checkUID(l, sockPair{near: l.s.r.at, far: near})

@@ -391,6 +391,9 @@ func (p *port) closeLane(l *lane) {
 
 func (l *lane) onTick() {
 	p := l.p
+	if !l.heard {
+		l.lookAgain()
+	}
 	if l.state != laneUp {
 		if l.age++; l.age > lostAfter {
 			p.broken(l, errSilent)
@@ -414,6 +417,17 @@ func (l *lane) onTick() {
 		l.pinged = true
 		l.answer(&frame{kind: kindPing, token: l.s.num})
 	}
+}
+
+// lookAgain reads and writes once more, without an event: none comes after a call that failed for
+// want of memory.
+func (l *lane) lookAgain() {
+	if l.state == laneConnecting || l.state == laneCheckingUID {
+		return
+	}
+	l.readable, l.writable = true, true
+	l.p.ready.queueWrite(l)
+	l.p.ready.queueRead(l)
 }
 
 // progressed reports whether the other host has acknowledged bytes since the last tick, but

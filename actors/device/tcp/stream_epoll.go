@@ -32,7 +32,7 @@ func (p *plain) fd() socket { return p.sock }
 func (p *plain) readv(dst, more []byte) (int, error) {
 	n, err := rawRead(p.sock, &p.rv, dst, more)
 	switch {
-	case err == unix.EAGAIN: //nolint:errorlint // a bare errno, on the hot path
+	case notNow(err):
 		return 0, nil
 	case err != nil:
 		return 0, err
@@ -44,7 +44,7 @@ func (p *plain) readv(dst, more []byte) (int, error) {
 
 func (p *plain) writev(bufs [][]byte) (int, error) {
 	n, err := rawWrite(p.sock, &p.wv, bufs)
-	if err == unix.EAGAIN { //nolint:errorlint // a bare errno, on the hot path
+	if notNow(err) {
 		return 0, nil
 	}
 	return n, err
@@ -74,6 +74,12 @@ func (p *plain) near() (address, error) { return nearOf(p.sock) }
 func (p *plain) shut() { _ = unix.Shutdown(p.sock, unix.SHUT_WR) }
 
 func (p *plain) close() { _ = unix.Close(p.sock) }
+
+// notNow reports whether a call on a socket moved nothing, and the next one may: there was no
+// room, or, for which epoll tells no end, no memory. Lane.onTick calls again.
+func notNow(err error) bool {
+	return err == unix.EAGAIN || err == unix.ENOBUFS || err == unix.ENOMEM //nolint:errorlint // a bare errno, on the hot path
+}
 
 // A call that moves more than rawLimit bytes is announced to Go's scheduler, which
 // costs less than the call takes, and lets other goroutines run meanwhile.

@@ -263,7 +263,7 @@ func (s *tlsSocket) Read(p []byte) (int, error) {
 	}
 	n, err := rawRead(s.fd, &s.rv, p, nil)
 	switch {
-	case err == unix.EAGAIN: //nolint:errorlint // a bare errno, on the hot path
+	case notNow(err):
 		return 0, errAgain
 	case err != nil:
 		return 0, err
@@ -291,7 +291,7 @@ func (s *tlsSocket) flush() error {
 		s.v[0] = s.held
 		n, err := rawWrite(s.fd, &s.wv, s.v[:])
 		s.v[0] = nil
-		if err == unix.EAGAIN { //nolint:errorlint // a bare errno, on the hot path
+		if notNow(err) {
 			return nil
 		}
 		if err != nil {
@@ -451,7 +451,7 @@ func (s *tlsSocket) exchange() (over bool, err error) {
 	b := make([]byte, 4<<10)
 	for k.room(len(b)) {
 		n, err := rawRead(s.fd, &s.rv, b, nil)
-		if err == unix.EAGAIN { //nolint:errorlint // a bare errno
+		if notNow(err) {
 			break
 		}
 		if err == nil && n == 0 {
