@@ -72,6 +72,10 @@ func (h *helper) run() {
 				continue
 			}
 		}
+		if s.sleeper.helperOff.Load() {
+			s.sleeper.standOff()
+			h.interval = min(maxInterval, h.most)
+		}
 		s.sleeper.standBy(h.interval)
 		h.interval = min(2*h.interval, h.most)
 	}
@@ -84,8 +88,18 @@ func (h *helper) look() {
 	if h.most = max(maxInterval, s.grace); s.drives-h.seen >= manyDrives {
 		h.most = max(longInterval, s.grace)
 	}
-	handed := s.waiters.handed.Swap(0) != 0
-	if handed || s.drives == h.seen {
+	if s.sleeper.seat.Load() == seatWaiter {
+		if s.drives == h.seen {
+			s.sleeper.helperOff.Store(true) // before the sleeper looks for it, when it leaves
+			if s.sleeper.seat.Load() != seatWaiter {
+				s.sleeper.helperOff.Store(false)
+			}
+		}
+		h.seen = s.drives
+		s.makeWay()
+		return
+	}
+	if s.drives == h.seen {
 		h.interval = s.grace
 		h.serve()
 		return
@@ -114,12 +128,12 @@ func (h *helper) serve() {
 			runtime.Gosched()
 			return
 		case n > 0:
-			s.idling.reset()
+			s.idling.busy(&s.clock)
 		case !s.idling.longEnough(&s.clock):
 			h.relax()
 		case !s.sleeper.sleep(true):
 			return
-		case s.drives != h.seen && s.waiters.handed.Swap(0) == 0:
+		case s.drives != h.seen:
 			// Driven during the sleep, and left: perhaps only for a moment.
 			h.seen = s.drives
 			s.makeWay()
@@ -178,10 +192,37 @@ type idling struct {
 
 	yields bool // Spin is over, and Yield is not
 	off    int  // sleeps that are to come without yields
+
+	long  int // gaps in a row that were longer than Spin
+	skips int // waits that are to come without spinning
 }
 
-// reset begins anew: there was work.
+// reset begins anew.
 func (i *idling) reset() { i.turns, i.yields = 0, false }
+
+// busy is reset, since there was work: it came while the shard span.
+func (i *idling) busy(c *shardClock) {
+	if i.turns > idleTurns && i.long > 0 && i.skips == 0 {
+		i.long = 0
+	}
+	i.reset()
+}
+
+// tries is how many waits in a row may spin in vain. maxSkips bounds how many do not spin, then, before the next that tries.
+const (
+	tries    = 3
+	maxSkips = 64
+)
+
+// woke begins anew after a sleep.
+func (i *idling) woke(*shardClock) {
+	if i.skips > 0 {
+		i.skips--
+	} else if i.long++; i.long >= tries {
+		i.skips = min(4<<min(i.long-tries, 8), maxSkips)
+	}
+	i.reset()
+}
 
 // turn runs a turn of a shard that may be idle. The looks of one without work, but for the last,
 // are counted as turns without work.
@@ -214,7 +255,7 @@ func (i *idling) longEnough(c *shardClock) bool {
 		return i.turns > otherClockSpins
 	}
 	spun := c.now.Sub(i.since)
-	if spun < i.spin {
+	if spun < i.spin && i.skips == 0 {
 		return false
 	}
 	if i.off > 0 {

@@ -77,7 +77,7 @@ func New(cfg Config) (*Shard, error) {
 	if s.external {
 		s.mode, s.modeReason = Manual, "external: its creator turns it"
 	}
-	s.lent = s.mode == Manual && !s.external
+	s.lent = (s.mode == Manual || s.mode == Cooperative) && !s.external
 	if s.mode == Pinned && !cfg.alone && fewCores() {
 		s.lent, s.modeReason = true, s.modeReason+", lent to goroutines that wait since processors are few"
 	}
@@ -132,8 +132,12 @@ func (s *Shard) Adopt() bool { return s.owner.acquire() }
 // Release gives up what Adopt took. On a manual shard a parked waiter, or the
 // helper, takes over.
 func (s *Shard) Release() {
+	if s.sleeper.seat.Load() != seatFree && s.sleeper.mayGoOn() {
+		s.owner.release()
+		return
+	}
 	s.owner.release()
-	if s.waiters.parked.Load()|s.parking.state.Load() != 0 {
+	if s.waiters.parked.Load()|s.parking.state.Load() != 0 || s.sleeper.helperOff.Load() {
 		s.handOver()
 	}
 }
@@ -158,6 +162,7 @@ func (s *Shard) Close() error {
 	case s.external && first && s.owner.acquire():
 		s.life.shutdown()
 	case !s.external:
+		s.sleeper.ring(seatWaiter)
 		s.sleeper.wakeHelper()
 	}
 	<-s.life.done
@@ -277,12 +282,12 @@ func (l *lifetime) run(ready chan<- error) {
 // open gets the descriptors that the mode needs.
 func (l *lifetime) open() (err error) {
 	s := l.s
-	if err := s.sleeper.bell.open(); err != nil {
+	if err := s.sleeper.open(); err != nil {
 		return err
 	}
 	if s.mode == Pinned && !s.lent {
 		if s.notifier, err = newNotifier(); err != nil {
-			s.sleeper.bell.close()
+			s.sleeper.close()
 			return err
 		}
 	}
@@ -294,7 +299,7 @@ func (l *lifetime) free() {
 	if l.s.external {
 		return
 	}
-	l.s.sleeper.bell.close()
+	l.s.sleeper.close()
 	if n := l.s.notifier; n != nil {
 		n.stop()
 	}

@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,18 +27,42 @@ const (
 // helper of a manual one. That goroutine uses it; wake and wakeHelper may be called by
 // any.
 type sleeper struct {
-	s            *Shard
-	bell         eventFD
-	handover     chan struct{} // wakes the helper in standBy
-	alarm        *time.Timer   // of standBy
-	fds          []int         // of the pollers, as sleep found them
-	poll         []sys.PollFd  // argument of ppoll
-	ts           sys.Timespec  // argument of ppoll
+	s         *Shard
+	seat      atomic.Uint32 // who sleeps for the shard
+	helperOff atomic.Bool   // the helper waits to be called, without a time limit
+	handover  chan struct{} // wakes the helper in standBy and standOff
+	alarm     *time.Timer   // of standBy
+
+	// Of the shard's owner.
+	fds, now []int      // of the pollers, as the one in the seat found them, and as they are
+	until    clock.Time // when the one in the seat wakes for a timer, at the latest; 0: not
+
+	bells  [2]eventFD // of the helper, or the shard's loop, and of a waiter in the seat
+	beds   [2]bed
+	cancel <-chan struct{} // Done of the context that rings for the waiter in the seat; theirs
+	stop   func() bool
+
 	parks, wakes atomic.Uint64
 }
 
+// bed is what a sleeping goroutine gives to ppoll.
+type bed struct {
+	poll []sys.PollFd
+	ts   sys.Timespec
+	ever bool // there is no time limit
+}
+
+// Who has the seat. The owner of the shard takes it; who has it gives it back, but the helper loses it
+// to a waiter.
+const (
+	seatHelper uint32 = iota // the index of its bell, too
+	seatWaiter
+	seatFree
+)
+
 func (z *sleeper) init(s *Shard) {
 	z.s = s
+	z.seat.Store(seatFree)
 	z.handover = make(chan struct{}, 1)
 	z.alarm = clock.NewTimer(time.Hour)
 	z.alarm.Stop()
@@ -47,7 +73,9 @@ func (z *sleeper) wake() {
 	s := z.s
 	if s.parking.end() {
 		z.wakes.Add(1)
-		z.bell.signal()
+		if at := z.seat.Load(); at != seatFree {
+			z.ring(at)
+		}
 		return
 	}
 	if s.parking.isClosed() {
@@ -60,20 +88,29 @@ func (z *sleeper) wake() {
 // whether the caller got it back; without, the result is true.
 func (z *sleeper) sleep(release bool) bool {
 	s := z.s
+	if !z.seat.CompareAndSwap(seatFree, seatHelper) {
+		s.makeWay()
+		return false // a waiter sleeps for the shard
+	}
 	// Announce it first, then look: a goroutine that brings work after the look sees
 	// the announcement.
 	s.parking.announce()
 	timeout, ok := z.ready()
 	if !ok {
 		s.parking.end()
+		z.rise()
 		return true
 	}
+	z.prepare(seatHelper, timeout)
 	z.parks.Add(1)
 	s.clock.expire() // time goes on
 	if release {
 		s.makeWay()
 	}
-	z.wait(timeout)
+	z.wait(seatHelper)
+	if !z.seat.CompareAndSwap(seatHelper, seatFree) {
+		return false // moved off
+	}
 	s.parking.end()
 	if release && !s.owner.acquire() {
 		return false
@@ -107,27 +144,109 @@ func (z *sleeper) ready() (time.Duration, bool) {
 	return left, left > 0
 }
 
-// wait waits for the bell, for the pollers' descriptors, or until the time is up; a
-// negative time is without limit. It is a plain system call: the processor is free for
-// other goroutines.
-func (z *sleeper) wait(timeout time.Duration) {
-	z.poll = append(z.poll[:0], sys.PollFd{Fd: int32(z.bell.fd), Events: sys.POLLIN})
+// sit takes the seat for a waiter who owns the shard, from the helper as well. It reports false if
+// another waiter has it.
+func (z *sleeper) sit() bool {
+	switch {
+	case z.seat.CompareAndSwap(seatFree, seatWaiter):
+	case z.seat.CompareAndSwap(seatHelper, seatWaiter):
+		z.ring(seatHelper)
+	default:
+		return false
+	}
+	return true
+}
+
+// rise gives the seat back.
+func (z *sleeper) rise() { z.seat.Store(seatFree) }
+
+// mayGoOn reports whether the goroutine in the seat may go on to sleep, although the shard was driven meanwhile:
+// there is nothing to do, and nothing that it does not wait for. Owner only.
+func (z *sleeper) mayGoOn() bool {
+	s := z.s
+	s.parking.announce()
+	slept := z.fds
+	z.fds = z.now
+	timeout, ok := z.ready()
+	z.fds, z.now = slept, z.fds
+	if !ok || !slices.Equal(z.fds, z.now) {
+		return false
+	}
+	return timeout < 0 || z.until != 0 && s.clock.now.Add(timeout) >= z.until
+}
+
+// follow has the end of ctx wake the waiter in the seat, who owns the shard.
+func (z *sleeper) follow(ctx context.Context) {
+	done := ctx.Done()
+	if done == nil || done == z.cancel {
+		return
+	}
+	if z.stop != nil {
+		z.stop()
+	}
+	z.cancel, z.stop = done, context.AfterFunc(ctx, func() { z.ring(seatWaiter) })
+}
+
+// prepare makes up a bed for wait. Owner only.
+func (z *sleeper) prepare(who uint32, timeout time.Duration) {
+	b := &z.beds[who]
+	b.poll = append(b.poll[:0], sys.PollFd{Fd: int32(z.bells[who].fd), Events: sys.POLLIN})
 	for _, fd := range z.fds {
-		z.poll = append(z.poll, sys.PollFd{Fd: int32(fd), Events: sys.POLLIN})
+		b.poll = append(b.poll, sys.PollFd{Fd: int32(fd), Events: sys.POLLIN})
 	}
-	ts := &z.ts
-	if timeout < 0 {
+	b.ever, z.until = timeout < 0, 0
+	if !b.ever {
+		b.ts = sys.NsecToTimespec(int64(timeout))
+		z.until = z.s.clock.now.Add(timeout)
+	}
+}
+
+// wait waits for the bell, for the pollers' descriptors, or until the time is up. It is a plain
+// system call: the processor is free for other goroutines.
+func (z *sleeper) wait(who uint32) {
+	b := &z.beds[who]
+	ts := &b.ts
+	if b.ever {
 		ts = nil
-	} else {
-		*ts = sys.NsecToTimespec(int64(timeout))
 	}
-	n, err := sys.Ppoll(z.poll, ts)
-	if err == nil && n > 0 && z.poll[0].Revents != 0 {
-		z.bell.drain()
-		select {
-		case <-z.handover:
-		default:
+	n, err := sys.Ppoll(b.poll, ts)
+	if err == nil && n > 0 && b.poll[0].Revents != 0 {
+		z.bells[who].drain()
+		if who == seatHelper {
+			select {
+			case <-z.handover:
+			default:
+			}
 		}
+	}
+}
+
+// ring wakes who has the seat, or is about to sleep in it.
+func (z *sleeper) ring(who uint32) { z.bells[who].signal() }
+
+func (z *sleeper) open() error {
+	for i := range z.bells {
+		if err := z.bells[i].open(); err != nil {
+			if i > 0 {
+				z.bells[0].close()
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// close gives the descriptors back, when no waiter sleeps any more.
+func (z *sleeper) close() {
+	for z.seat.Load() == seatWaiter {
+		z.ring(seatWaiter)
+		osYield()
+	}
+	if z.stop != nil {
+		z.stop()
+	}
+	for i := range z.bells {
+		z.bells[i].close()
 	}
 }
 
@@ -139,8 +258,10 @@ func (z *sleeper) wait(timeout time.Duration) {
 // call, since in a process that is otherwise idle Go's timers are not finer than 1 ms.
 func (z *sleeper) standBy(d time.Duration) {
 	if d < maxInterval {
-		z.fds = z.fds[:0]
-		z.wait(d)
+		b := &z.beds[seatHelper]
+		b.poll = append(b.poll[:0], sys.PollFd{Fd: int32(z.bells[seatHelper].fd), Events: sys.POLLIN})
+		b.ts, b.ever = sys.NsecToTimespec(int64(d)), false
+		z.wait(seatHelper)
 		return
 	}
 	z.alarm.Reset(d)
@@ -148,13 +269,20 @@ func (z *sleeper) standBy(d time.Duration) {
 	case <-z.alarm.C:
 	case <-z.handover:
 		z.alarm.Stop()
-		z.bell.drain()
+		z.bells[seatHelper].drain()
 	}
+}
+
+// standOff waits to be called, since a waiter sleeps for the shard.
+func (z *sleeper) standOff() {
+	<-z.handover
+	z.helperOff.Store(false)
+	z.bells[seatHelper].drain()
 }
 
 // wakeHelper ends a sleep of either kind. Any goroutine may call it.
 func (z *sleeper) wakeHelper() {
-	z.bell.signal()
+	z.ring(seatHelper)
 	select {
 	case z.handover <- struct{}{}:
 	default:

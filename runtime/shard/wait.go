@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -17,13 +18,15 @@ import (
 //   - A waiter that can adopt the shard drives it: it turns the shard until its signal
 //     is set.
 //   - One that cannot polls its signal, then parks in the list of waiters.
-//   - A driver that leaves wakes a parked waiter to drive. With none, it wakes the
+//   - A driver that finds nothing to do for a while sleeps itself on the descriptors: it
+//     takes the seat, of which there is one. If another waiter has the seat, it parks.
+//   - Who sleeps owns nothing. A goroutine that drives the shard meanwhile lets the
+//     sleeper sleep if there is nothing left to do, and wakes it otherwise.
+//   - A driver that leaves, also the seat, wakes a parked waiter to drive. With none, it wakes the
 //     helper if the helper sleeps without a time limit.
-//   - A driver that finds nothing to do for Config.Spin parks like the others and hands
-//     the shard to the helper at once, which sleeps on the descriptors for all.
 //   - The helper takes a shard that was neither owned nor driven during one of its
-//     intervals, which get longer while others drive. It gives way to a waiter within
-//     a turn, and owns nothing while it sleeps.
+//     intervals, which get longer while others drive, unless a waiter has the seat. It gives way to a waiter within
+//     a turn, and sleeps in the seat.
 //
 // A goroutine that polls instead of waiting calls Drive. One that has something to do
 // on a shard without an owner claims the shard, has one poller do the work, and leaves
@@ -88,6 +91,9 @@ func (w *wait) manual(mine bool) error {
 			}
 			mine = false
 			parked, err := w.drive()
+			if err == errAgain { //nolint:errorlint // it is drive's own
+				continue
+			}
 			if !parked {
 				return err
 			}
@@ -125,6 +131,7 @@ func (w *wait) drive() (parked bool, err error) {
 		n := s.idling.turn(s)
 		switch {
 		case w.sig.IsSet():
+			s.idling.busy(&s.clock)
 			w.release()
 			return false, nil
 		case s.closing.Load():
@@ -134,17 +141,14 @@ func (w *wait) drive() (parked bool, err error) {
 			w.release()
 			return false, context.Cause(w.ctx)
 		case n > 0:
-			s.idling.reset()
+			s.idling.busy(&s.clock)
 		case s.idling.longEnough(&s.clock):
 			w.sig.here = false // others may take the shard, and set it
-			if !s.waiters.add(w.sig, s) {
-				s.Release()
-				return false, nil
+			mine, parked, err := w.sleep()
+			if !mine {
+				return parked, err
 			}
-			s.waiters.handed.Store(1)
-			s.makeWay()
-			s.sleeper.wakeHelper()
-			return true, nil
+			w.sig.here = true
 		default:
 			s.idling.relax(&s.clock)
 		}
@@ -156,6 +160,60 @@ func (w *wait) release() {
 	w.sig.here = false
 	w.s.Release()
 }
+
+// sleep has the caller, who owns the shard and has found nothing to do, sleep in the seat. mine says that
+// it owns the shard again, or still. Otherwise it may be parked in the list of waiters, since the seat
+// was taken, or it has to look for the shard, or the wait is over.
+func (w *wait) sleep() (mine, parked bool, err error) {
+	s, z := w.s, &w.s.sleeper
+	if !z.sit() { // another waiter sleeps for the shard, or is about to take it
+		if !s.waiters.add(w.sig, s) {
+			s.Release()
+			return false, false, nil
+		}
+		s.Release()
+		return false, true, nil
+	}
+	s.parking.announce()
+	timeout, ok := z.ready()
+	if deadline, has := w.ctx.Deadline(); has && ok {
+		left := time.Until(deadline)
+		if ok = left > 0; timeout < 0 || left < timeout {
+			timeout = left
+		}
+	}
+	if !ok || !w.sig.doze(s) {
+		s.parking.end()
+		z.rise()
+		return true, false, nil // drive looks, also at the context
+	}
+	z.prepare(seatWaiter, timeout)
+	z.follow(w.ctx)
+	s.clock.expire() // time goes on
+	z.parks.Add(1)
+	s.makeWay()
+	if w.ctx.Err() == nil && !s.closing.Load() {
+		z.wait(seatWaiter)
+	}
+	s.parking.end()
+	set := !w.sig.undoze()
+	mine = !set && s.owner.acquire()
+	z.rise()
+	switch {
+	case mine:
+		s.clock.expire()
+		s.idling.woke(&s.clock)
+		s.drives++
+		return true, false, nil
+	case !set:
+		return false, false, errAgain
+	}
+	s.handOver()
+	return false, false, nil
+}
+
+// errAgain: the waiter has lost the shard while it slept.
+var errAgain = errors.New("shard: look for the shard")
 
 // watch polls the signal for a short while, and reports whether it was set. With adopt
 // it also ends when the shard has no owner.
@@ -300,6 +358,10 @@ func (s *Shard) handOver() {
 	if s.waiters.parked.Load() != 0 && s.waiters.wakeOne() {
 		return
 	}
+	if s.sleeper.helperOff.Load() {
+		s.sleeper.wakeHelper()
+		return
+	}
 	s.Wake()
 }
 
@@ -315,7 +377,6 @@ func (s *Shard) Wake() {
 // the list is under mu.
 type waiters struct {
 	wanted atomic.Uint32 // 1: a waiter asks the owner to make way
-	handed atomic.Uint32 // 1: a waiter left the shard to the helper, for want of work
 	parked atomic.Uint32 // length of the list
 
 	mu          sync.Mutex
@@ -412,6 +473,7 @@ const (
 	sigUnset uint64 = iota
 	sigSet
 	sigParked
+	sigDozing // its waiter sleeps in the seat: the seat's bell is its token
 )
 
 // Reset makes the signal ready for another wait. No goroutine may be waiting.
@@ -425,8 +487,11 @@ func (g *Signal) IsSet() bool { return g.state.Load() == sigSet }
 
 // Set ends the wait. It never blocks and never allocates.
 func (g *Signal) Set() {
-	if g.state.Swap(sigSet) == sigParked {
+	switch g.state.Swap(sigSet) {
+	case sigParked:
 		g.deliver()
+	case sigDozing:
+		g.s.sleeper.ring(seatWaiter)
 	}
 }
 
@@ -465,6 +530,15 @@ func (g *Signal) park(s *Shard) bool {
 
 // unpark takes the announcement back. It reports false if a token is on its way.
 func (g *Signal) unpark() bool { return g.state.CompareAndSwap(sigParked, sigUnset) }
+
+// doze announces that the caller is about to sleep in the seat. It reports false if the signal is set.
+func (g *Signal) doze(s *Shard) bool {
+	g.s = s
+	return g.state.CompareAndSwap(sigUnset, sigDozing)
+}
+
+// undoze takes that back. It reports false if the signal is set.
+func (g *Signal) undoze() bool { return g.state.CompareAndSwap(sigDozing, sigUnset) }
 
 // token ends the park.
 func (g *Signal) token() {
