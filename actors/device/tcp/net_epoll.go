@@ -211,11 +211,11 @@ func (n *network) dial(l *lane, to address) error {
 		return err
 	}
 	l.sock = fd
-	for err = unix.EINTR; err == unix.EINTR; { //nolint:errorlint // a bare errno
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
 		err = unix.Connect(fd, sockaddr(to))
 	}
-	switch err {
-	case nil, unix.EINPROGRESS, unix.EALREADY, unix.EISCONN: // the last two after EINTR
+	began := errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EALREADY) || errors.Is(err, unix.EISCONN) // the last two after EINTR
+	if err == nil || began {
 		err = n.watch(unix.EPOLL_CTL_ADD, l, fd)
 	}
 	return err
