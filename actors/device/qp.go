@@ -25,8 +25,8 @@ type QPConfig struct {
 	// one of FDs readable.
 	Notify func()
 
-	// Resent, if there is one, is told of each request that a software device sends again by itself; cards
-	// don't say it. The request is the device's, and has only what the packet needs.
+	// Resent, if there is one, is called for each request that a software device sends again by itself; cards
+	// don't say it. The request is the device's, during the call.
 	Resent func(*SendWR)
 }
 

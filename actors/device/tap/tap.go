@@ -23,7 +23,7 @@ type Record struct {
 	// Packet is valid during the call; nil of RDMA.
 	Packet []byte
 
-	Again  bool // a packet that was sent before, and met RNR or a cut connection; a software device's resends are told, too
+	Again  bool // a packet that was sent before, and met RNR or a cut connection; a software device's own resends, too
 	Kind   device.WR
 	HasImm bool
 	Imm    uint32
