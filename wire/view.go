@@ -159,16 +159,10 @@ func (v *View) unopened(b []byte, err error) error {
 type Packet interface {
 	// Type is the packet type that the fields select.
 	Type() Type
-	// Len is the number of bytes that Append adds.
-	Len() int
 	// Append adds the headers to b.
 	Append(b []byte) []byte
-	// Parse reads the headers at the start of b and returns their length.
-	Parse(b []byte) (n int, err error)
-	// Read is Parse of a packet that is open already.
+	// Read reads the headers of the packet that v has opened, and returns their length.
 	Read(v *View) (n int, err error)
-
-	fields(l *line)
 }
 
 // Decode reads the headers of any packet; the data is b[n:]. It allocates the
