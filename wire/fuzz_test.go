@@ -84,7 +84,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			b := append([]byte{byte(typ), Version}, rest...)
-			p := newPacket(infos[typ].family)
+			p := packets[infos[typ].family]()
 			before := reflect.ValueOf(p).Elem().Interface()
 			n, err := parse(p, b)
 			if err != nil {
@@ -95,7 +95,7 @@ func FuzzParse(f *testing.F) {
 			}
 			require.LessOrEqual(t, n, len(b))
 			require.Equal(t, Type(typ), p.Type())
-			q := newPacket(infos[typ].family)
+			q := packets[infos[typ].family]()
 			_, err = parse(q, p.Append(nil))
 			require.NoError(t, err)
 			require.Equal(t, p, q)
@@ -109,11 +109,11 @@ func FuzzAppend(f *testing.F) {
 	addSeeds(f, func(b []byte) { f.Add(b) })
 	f.Fuzz(func(t *testing.T, values []byte) {
 		for fam := famNone + 1; fam <= famRTA; fam++ {
-			p := newPacket(fam)
+			p := packets[fam]()
 			rest := values
 			fill(reflect.ValueOf(p).Elem(), &rest)
 			b := p.Append(nil)
-			q := newPacket(fam)
+			q := packets[fam]()
 			n, err := parse(q, b)
 			require.NoError(t, err)
 			require.Equal(t, len(b), n)
