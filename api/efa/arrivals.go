@@ -380,13 +380,8 @@ func (a *Arrivals) add(w *arrivalWait) {
 func (a *Arrivals) drop(w *arrivalWait) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var list []*arrivalWait
-	for _, x := range *a.waits.Load() { // to which others may be looking
-		if x != w {
-			list = append(list, x)
-		}
-	}
-	if list == nil {
+	list := without(slices.Clone(*a.waits.Load()), w) // others may be looking at it
+	if len(list) == 0 {
 		a.waits.Store(nil)
 		return
 	}

@@ -275,11 +275,6 @@ func (d *Domain) leave() {
 	d.memory--
 }
 
-// enabled lists the endpoints that may have operations in progress.
-func (d *Domain) enabled() []*Endpoint {
-	return slices.DeleteFunc(d.eps.all(), func(c *Endpoint) bool { return c.live() != nil })
-}
-
 // begun are the endpoints that have been enabled and have not ended, those that are about
 // to among them.
 func (d *Domain) begun() []*Endpoint {
@@ -288,8 +283,10 @@ func (d *Domain) begun() []*Endpoint {
 
 // busy is a shard that has something to do, if there is one.
 func (d *Domain) busy() *shard.Shard {
-	if eps := d.enabled(); len(eps) > 0 {
-		return eps[0].sh
+	for _, e := range d.eps.all() {
+		if e.live() == nil {
+			return e.sh
+		}
 	}
 	return d.shards[0]
 }
