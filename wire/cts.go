@@ -120,17 +120,3 @@ func (p *CTSData) Read(v *View) (n int, err error) {
 	*p = q
 	return n, nil
 }
-
-// Payload returns the SegLength bytes of data, body being what follows the header
-// in the datagram. It fails with ErrLength if body is shorter.
-func (p *CTSData) Payload(body []byte) ([]byte, error) {
-	return payload(TypeCTSData, body, p.SegLength)
-}
-
-// payload cuts the seg_length bytes that a header promises out of body.
-func payload(t Type, body []byte, length uint64) ([]byte, error) {
-	if length > uint64(len(body)) {
-		return nil, fail(t, segLength)
-	}
-	return body[:length], nil
-}

@@ -28,9 +28,8 @@
 //   - Open and Read never panic, do not allocate, also not for an error, and leave the
 //     struct alone on error. They read every byte of b at most once, so b may lie in
 //     memory that another process changes meanwhile: what was checked is what is returned.
-//   - They judge form, not meaning. A seg_length beyond the datagram is found
-//     by Payload; an unknown atomic operation, a zero recv_length or a foreign
-//     id is for the operation to judge.
+//   - They judge form, not meaning. A seg_length beyond the datagram, an unknown
+//     atomic operation, a zero recv_length or a foreign id is for the receiver to judge.
 //   - Read of what Append wrote gives the same struct.
 //
 // # Byte order

@@ -260,26 +260,6 @@ func TestEORShort(t *testing.T) {
 	requireParseFails(t, &EOR{}, b[:EORShortLen], ErrShort)
 }
 
-func TestPayload(t *testing.T) {
-	body := []byte("0123456789")
-	for _, f := range []func(n uint64) ([]byte, error){
-		func(n uint64) ([]byte, error) { return (&CTSData{SegLength: n}).Payload(body) },
-		func(n uint64) ([]byte, error) { return (&READRSP{SegLength: n}).Payload(body) },
-		func(n uint64) ([]byte, error) { return (&ATOMRSP{SegLength: n}).Payload(body) },
-	} {
-		for _, n := range []uint64{0, 1, 9, 10} {
-			got, err := f(n)
-			require.NoError(t, err)
-			require.Equal(t, body[:n], got)
-		}
-		for _, n := range []uint64{11, 1 << 31, 1 << 63, ^uint64(0)} {
-			got, err := f(n)
-			require.ErrorIs(t, err, ErrLength)
-			require.Nil(t, got)
-		}
-	}
-}
-
 func TestRefKindString(t *testing.T) {
 	require.Equal(t, "ope", RefOpe.String())
 	require.Equal(t, "msg_id", RefMsgID.String())

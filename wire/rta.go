@@ -148,9 +148,3 @@ func (p *ATOMRSP) Read(v *View) (n int, err error) {
 	}
 	return n, nil
 }
-
-// Payload returns the SegLength bytes of data, body being what follows the header
-// in the datagram. It fails with ErrLength if body is shorter.
-func (p *ATOMRSP) Payload(body []byte) ([]byte, error) {
-	return payload(TypeATOMRSP, body, p.SegLength)
-}

@@ -119,9 +119,3 @@ func (p *READRSP) Read(v *View) (n int, err error) {
 	}
 	return n, nil
 }
-
-// Payload returns the SegLength bytes of data, body being what follows the header
-// in the datagram. It fails with ErrLength if body is shorter.
-func (p *READRSP) Payload(body []byte) ([]byte, error) {
-	return payload(TypeREADRSP, body, p.SegLength)
-}

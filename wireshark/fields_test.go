@@ -85,13 +85,8 @@ func compare(t *testing.T, f *frame, b []byte) {
 	what := wiretext.Summary(b)
 	expect := want(t, pkt)
 	expect.addFlags(pkt.Type(), uint16(b[2])|uint16(b[3])<<8)
-	data := b[n:]
-	if p, ok := pkt.(interface {
-		Payload(body []byte) ([]byte, error)
-	}); ok {
-		data, err = p.Payload(data)
-		require.NoError(t, err)
-	}
+	data, whole := wiretext.Payload(pkt, b[n:])
+	require.True(t, whole)
 	if pkt.Type().HasData() {
 		expect.add("len", uint64(len(data)))
 	}

@@ -19,12 +19,8 @@ func broken(b []byte) bool {
 	if err != nil {
 		return true
 	}
-	if p, ok := pkt.(interface {
-		Payload(body []byte) ([]byte, error)
-	}); ok {
-		_, err = p.Payload(b[n:])
-	}
-	return err != nil
+	_, whole := wiretext.Payload(pkt, b[n:])
+	return !whole
 }
 
 // judge dissects packets, and checks that those are marked that package wire refuses.

@@ -30,6 +30,24 @@ func Summary(b []byte) string {
 	return l.String()
 }
 
+// Payload is the data of a packet, of which body is what follows the headers in the datagram: as
+// many bytes as seg_length says, where there is one. It reports false if body is shorter.
+func Payload(pkt wire.Packet, body []byte) ([]byte, bool) {
+	n := uint64(len(body))
+	switch p := pkt.(type) {
+	case *wire.CTSData:
+		n = p.SegLength
+	case *wire.READRSP:
+		n = p.SegLength
+	case *wire.ATOMRSP:
+		n = p.SegLength
+	}
+	if n > uint64(len(body)) {
+		return nil, false
+	}
+	return body[:n], true
+}
+
 // line collects the name=value words of Summary.
 type line struct{ strings.Builder }
 

@@ -120,6 +120,28 @@ func TestSummaryOfBadPackets(t *testing.T) {
 	}
 }
 
+func TestPayload(t *testing.T) {
+	body := []byte("0123456789")
+	for _, of := range []func(n uint64) wire.Packet{
+		func(n uint64) wire.Packet { return &wire.CTSData{SegLength: n} },
+		func(n uint64) wire.Packet { return &wire.READRSP{SegLength: n} },
+		func(n uint64) wire.Packet { return &wire.ATOMRSP{SegLength: n} },
+	} {
+		for _, n := range []uint64{0, 1, 9, 10} {
+			got, whole := Payload(of(n), body)
+			require.True(t, whole)
+			require.Equal(t, body[:n], got)
+		}
+		for _, n := range []uint64{11, 1 << 31, 1 << 63, ^uint64(0)} {
+			_, whole := Payload(of(n), body)
+			require.False(t, whole)
+		}
+	}
+	got, whole := Payload(&wire.EagerRTM{}, body)
+	require.True(t, whole)
+	require.Equal(t, body, got)
+}
+
 // FuzzSummary gives it any bytes: it tells them in one line, or as bad where they do not parse.
 func FuzzSummary(f *testing.F) {
 	for _, c := range cases {
