@@ -267,9 +267,10 @@ func (p *Peer) fail(err error, tell bool) {
 // gone, or this endpoint wants nothing more of it. That is a verdict over a peer that lives, which
 // must reach it: our device refuses all that it sends from now on. A device that cannot do that
 // acknowledges what comes, so the peer is received again then, and only our own operations end. A peer
-// that hoards is given up on every device: else it would take the memory of all.
+// that hoards is given up on every device: else it would take the memory of all. So is one of which a packet cannot
+// be read: what follows in the order of its messages could not be received.
 func (l *Link) isFinal(err error) bool {
-	return isAny(err, ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrStopped, ErrOverMemory) || isVerdict(err) && l.path().HoldsBack
+	return isAny(err, ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrStopped, ErrOverMemory, ErrUnreadable) || isVerdict(err) && l.path().HoldsBack
 }
 
 // shut has our device refuse what the peer sends.
@@ -279,7 +280,7 @@ func (l *Link) shut() {
 
 // isVerdict reports whether the peer failed since this endpoint wants nothing more of it.
 func isVerdict(err error) bool {
-	return isAny(err, ErrOverMemory, ErrIntruder, ErrRestarted, ErrRemoved)
+	return isAny(err, ErrOverMemory, ErrUnreadable, ErrIntruder, ErrRestarted, ErrRemoved)
 }
 
 func isAny(err error, of ...error) bool {
