@@ -25,6 +25,7 @@ type access struct {
 	pools   *ope.Pools
 	regions *mr.Table
 	peers   *peers
+	starved *starved
 	closing *closing
 	event   func(Event)
 	refuse  Refusals
@@ -52,6 +53,8 @@ func (a *access) onRequest(pkt *peer.Packet) {
 		pkt.Free()
 	case a.forbids(pkt):
 		pkt.Free()
+	case len(a.starved.pkts) > 0 || !a.pools.HasRoom():
+		a.starved.add(pkt)
 	case t.IsRTW():
 		a.onWrite(pkt)
 	case t.IsRTR():
@@ -103,13 +106,7 @@ func (a *access) onWrite(pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
-	rxe := a.pools.Begin(pkt)
-	if rxe == nil {
-		a.env.Counters.NoRoom++
-		pkt.Free()
-		return
-	}
-	rxe.Write(pkt, to)
+	a.pools.Begin(pkt).Write(pkt, to)
 }
 
 // resolve finds the memory that a request names. False: the request was refused.
@@ -246,8 +243,10 @@ func (a *access) abortReceive(pkt *peer.Packet) {
 			found = r
 		}
 	})
-	if found == nil { // it was complete
-		l.UnknownAborts++
+	if found == nil {
+		if !a.starved.remove(l, pkt.MsgID) { // it was complete
+			l.UnknownAborts++
+		}
 		pkt.Free()
 		return
 	}

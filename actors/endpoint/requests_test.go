@@ -1,6 +1,7 @@
 package endpoint_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -371,6 +372,71 @@ func TestHops(t *testing.T) {
 				r.Run()
 				return r.Recv(nil, 10, 0, 0, 0)
 			}), "a message that came before its receive")
+		})
+	}
+}
+
+// TestNoOperationIsFree: what peers ask for while no operation is free waits, in its order, and nothing of it is
+// lost. Its senders are held back, or on a device that cannot do that reposting slows. A message that is given up
+// meanwhile ends.
+func TestNoOperationIsFree(t *testing.T) {
+	const most = 32
+	for name, holds := range map[string]bool{"held back": true, "slowed": false} {
+		t.Run(name, func(t *testing.T) {
+			cfg := set(settings.Settings{RecvQueue: 128})
+			cfg.Settings.MaxOps = most
+			r, a := start(t, script.Config{Info: device.Info{HoldsBack: holds}, Endpoint: cfg})
+			b := addPeer(t, r, "b", 2)
+			mem, err := r.Register("mem", 10, script.Rights{RemoteRead: true, RemoteWrite: true}, false)
+			require.NoError(t, err)
+			r.Auto = true
+			send := func(x *script.Remote, line ...string) {
+				p, err := r.Packet(x, line)
+				require.NoError(t, err)
+				require.True(t, r.Inject(x, p))
+				r.Run()
+			}
+			for i := range most + 2 {
+				send(a, "EAGER_MSGRTM", fmt.Sprint("msg_id=", i), fmt.Sprint("len=", i))
+			}
+			send(a, "MEDIUM_MSGRTM", "msg_id=34", "msg_length=100", "len=60")
+			send(a, "LONGCTS_MSGRTM", "msg_id=35", "msg_length=1000", "send_id=7", "len=10")
+			send(a, "MEDIUM_MSGRTM", "msg_id=34", "msg_length=100", "seg_offset=60", "len=40")
+			send(a, "EAGER_MSGRTM", "msg_id=36", "len=36")
+			send(a, "PEER_ERROR", "op_id=35", "ref_kind=msg_id")
+			send(b, "EAGER_RTW", "rma_iov=mem+0:10", "len=10", "seed=3")
+			send(b, "WRITE_RTA", "msg_id=0", "atomic_datatype=INT8", "atomic_op=SUM", "rma_iov=mem+0:1", "value=1")
+			require.Zero(t, mem.Bytes()[0])
+			require.EqualValues(t, 8, r.EP.Counters().NoRoom)
+			require.Len(t, r.Events, 1)
+			require.Equal(t, endpoint.MemoryPressure, r.Events[0].Kind)
+			if holds {
+				require.Len(t, r.QP.HeldBack, 2)
+			}
+
+			var got, want []int
+			for i := range most + 4 {
+				r.Recv(a, 1000, 0, 0, 0)
+				r.Run()
+				switch {
+				case i < most+2:
+					want = append(want, i)
+				case i == most+2:
+					want = append(want, 100)
+				default:
+					want = append(want, 36)
+				}
+			}
+			for _, o := range r.Outcomes {
+				require.NoError(t, o.Res.Err)
+				got = append(got, o.Res.N)
+			}
+			require.Equal(t, want, got)
+			require.Equal(t, script.Pattern(10, 3)[0]+1, mem.Bytes()[0])
+			require.Len(t, r.Events, 2)
+			require.Equal(t, endpoint.MemoryRelieved, r.Events[1].Kind)
+			require.Empty(t, r.QP.HeldBack)
+			calm(t, r)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package ope
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -61,6 +62,7 @@ type Pools struct {
 	rx     []*Rxe
 	txFree *Txe
 	rxFree *Rxe
+	most   int // MaxOps, but for tests
 
 	follows   bool // the endpoint has a trail, or had one until it ended
 	prepares  bool // every operation of ours, see prepare
@@ -96,7 +98,7 @@ type Pools struct {
 
 // NewPools makes empty pools for the settings of env. spawn makes an actor of the endpoint's.
 func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
-	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn, Entries: new(Entries)}
+	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn, Entries: new(Entries), most: cmp.Or(env.Config.MaxOps, MaxOps)}
 	p.OnPaths([]Policy{env.Config})
 	p.follows = env.Trail != nil
 	p.maxData = env.MTU - ctsDataHeader
@@ -154,6 +156,11 @@ func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 	return r
 }
 
+// HasRoom reports whether one more request of a peer's can be carried out.
+func (p *Pools) HasRoom() bool {
+	return (p.rxFree != nil || p.growRx()) && (p.txFree != nil || p.growTx())
+}
+
 // Read begins a read of ours from l's memory. False: there are MaxOps operations that
 // receive, and nothing has happened.
 func (p *Pools) Read(q *Request, l *peer.Link) bool {
@@ -208,7 +215,7 @@ func (p *Pools) GetRx() *Rxe {
 }
 
 func (p *Pools) growTx() bool {
-	if len(p.tx)+slab > MaxOps {
+	if len(p.tx)+slab > p.most {
 		return false
 	}
 	s := make([]Txe, slab)
@@ -230,7 +237,7 @@ func (p *Pools) growTx() bool {
 }
 
 func (p *Pools) growRx() bool {
-	if len(p.rx)+slab > MaxOps {
+	if len(p.rx)+slab > p.most {
 		return false
 	}
 	s := make([]Rxe, slab)

@@ -25,6 +25,8 @@ type InForce struct {
 	MsgIDBase uint32
 	// FirstUse is the generation of the first ids of operations.
 	FirstUse uint32
+	// MaxOps is the most operations of one kind; 0: ope.MaxOps.
+	MaxOps int
 	// WaitHandshake makes every first packet wait for the peer's HANDSHAKE.
 	WaitHandshake bool
 
