@@ -440,3 +440,37 @@ func TestNoOperationIsFree(t *testing.T) {
 		})
 	}
 }
+
+// TestGivenUpWhenComplete: PEER_ERRORs for messages that are complete are in vain, however many there are, and those
+// for messages in progress go on to be heard. A peer that sends more than it has sent messages is not.
+func TestGivenUpWhenComplete(t *testing.T) {
+	r, a := start(t, script.Config{})
+	r.Auto = true
+	long := func(id uint32) *script.Op {
+		inject(t, r, a, "LONGCTS_MSGRTM", fmt.Sprint("msg_id=", id), "msg_length=1000", "send_id=7", "len=10")
+		op := r.Recv(a, 1000, 0, 0, 0)
+		r.Run()
+		return op
+	}
+	giveUp := func(id uint32) {
+		p := wire.PeerError{Form: wire.PeerErrorForm24, MsgID: id, OpID: wire.NoOpID, Emitter: wire.EmitterTX}
+		require.True(t, r.Inject(a, p.Append(nil)))
+		r.Run()
+	}
+	first, second := long(0), long(1)
+	for id := range uint32(1500) {
+		r.Recv(a, 1, 0, 0, 0)
+		inject(t, r, a, "EAGER_MSGRTM", fmt.Sprint("msg_id=", id+2), "len=1")
+		r.Run()
+	}
+	for id := range uint32(1500) {
+		giveUp(id + 2)
+	}
+	giveUp(0)
+	require.Equal(t, 1, first.Ends)
+	for range 1100 {
+		giveUp(2)
+	}
+	giveUp(1)
+	require.Zero(t, second.Ends)
+}

@@ -412,7 +412,6 @@ type Evicted struct {
 	family    uint32
 	heard     clock.Time
 	keysWrong int32
-	unknown   int32 // Link.UnknownAborts
 	hostID    uint64
 
 	answered, handshaken, hasFamily bool
@@ -440,7 +439,7 @@ func (l *Link) Evict() (Evicted, bool) {
 	return Evicted{
 		QKey: l.QKey, expected: p.window.Expected(), next: p.nextID,
 		features: l.Features, userQP: l.UserQP, family: l.Family, heard: l.heard,
-		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: l.HostID(),
+		keysWrong: l.keysWrong, hostID: l.HostID(),
 		err: l.Err, answered: p.answered, handshaken: l.Handshaken, hasFamily: l.hasFamily,
 	}, true
 }
@@ -459,7 +458,7 @@ func (l *Link) Restore(r *Evicted) {
 	p.answered = r.answered
 	l.Features, l.UserQP, l.Family, l.hasFamily = r.features, r.userQP, r.family, r.hasFamily
 	l.Handshaken, l.heard = r.handshaken, r.heard
-	l.keysWrong, l.UnknownAborts = r.keysWrong, r.unknown
+	l.keysWrong = r.keysWrong
 	if r.err != nil {
 		l.Err = r.err
 		l.load.life = Away

@@ -415,6 +415,9 @@ func (p *Peer) skip(pkt *Packet) {
 type abortedIDs struct {
 	ids [16]uint32
 	n   int // of them, all that there were
+
+	vain int32  // searches that found nothing, less the messages that there were since, see MaySearch
+	at   uint32 // how many messages there had been at the last search
 }
 
 // add notes one more, and returns b, which it makes if there is none.
