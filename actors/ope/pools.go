@@ -70,9 +70,9 @@ type Pools struct {
 	minRead   int  // least bytes of a message that may go read-based on some path
 	maxData   int  // bytes that a CTSDATA packet carries
 
-	// What waits for the peer's HANDSHAKE: messages that may be read, writes and reads, and delivery
-	// complete.
-	waits struct{ reads, rma, deliver bool }
+	// What waits for the peer's HANDSHAKE: messages that may be read, writes and reads, and what 2.6
+	// takes for granted.
+	waits struct{ reads, rma, known bool }
 	// byPacket are the flags of writes that go as packets, also where the device writes.
 	byPacket     Flags
 	cutsAtPieces bool // a CTSDATA packet ends where a piece of the memory does
@@ -115,7 +115,7 @@ func (p *Pools) adopt(h *settings.Habits) {
 	if h.InjectsPackets {
 		p.byPacket = Inject
 	}
-	p.waits.reads, p.waits.rma, p.waits.deliver = h.ReadWaits, !h.RMANoWait, !h.DCUnasked
+	p.waits.reads, p.waits.rma, p.waits.known = h.ReadWaits, !h.RMANoWait, !h.Unasked
 	p.cutsAtPieces = h.EndsAtPieces
 }
 
@@ -155,6 +155,9 @@ func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 	}
 	return r
 }
+
+// unasked reports whether delivery complete and READ_NACK go to a peer that has not said what it knows.
+func (p *Pools) unasked(l *peer.Link) bool { return !p.waits.known && !l.Known() }
 
 // HasRoom reports whether one more request of a peer's can be carried out.
 func (p *Pools) HasRoom() bool {
