@@ -147,7 +147,7 @@ func (p *peers) drop(l *peer.Link) {
 func (p *peers) reap() {
 	keep := p.replaced[:0]
 	for _, l := range p.replaced {
-		if l.Busy() || p.env.Q.Holds(l.Peer) {
+		if l.Busy() || l.Charged() > 0 || p.env.Q.Holds(l.Peer) {
 			keep = append(keep, l)
 			continue
 		}

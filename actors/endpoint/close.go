@@ -90,7 +90,7 @@ func (c *closing) step() {
 	sh := c.e.cfg.Shard
 	switch c.state {
 	case open:
-		c.state = failing
+		c.state, c.e.special = failing, true
 		c.failAll()
 		c.lingerEnd, c.lingerStep = sh.TurnTime().Add(lingerMost), lingerFirst
 	case failing:
@@ -121,6 +121,7 @@ func (c *closing) failAll() {
 		return
 	}
 	e.multi.drop()
+	e.starved.drop()
 	e.failReceives(func(*ope.Entry) bool { return false }, err)
 	e.srx.leave()
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
@@ -240,7 +241,7 @@ func (c *closing) crashed() {
 	e, sh := c.e, c.e.cfg.Shard
 	c.ended.Store(true)
 	c.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
-	c.state = stopped
+	c.state, e.special = stopped, true
 	sh.RemovePoller(e.queue)
 	sh.RemovePoller(e.poller())
 	e.pressure.stop()

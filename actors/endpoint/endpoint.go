@@ -47,6 +47,7 @@ type Endpoint struct {
 	devicePaths []device.Path // of several devices; what each has carried changes
 	polls       *shard.Polled // nil before it has begun
 
+	special  bool        // not every message is taken as it comes: the endpoint closes, or some are starved
 	handling bool        // unqueued, or else the request at the head of the ring
 	unqueued ope.Request // the request that came without the ring; its Kind is 0 if there is none
 
@@ -58,6 +59,7 @@ type Endpoint struct {
 	multi    multiRecvs
 	writes   writeEvents
 	watches  watches
+	starved  starved
 	pressure pressure
 	closing  closing
 }
@@ -239,7 +241,7 @@ func (e *Endpoint) reserveBounce(paths []device.Path) {
 // assemble gives the endpoint's parts what they use of it and of each other. The matcher and
 // the span are made on the shard: start passes them on.
 func (e *Endpoint) assemble() {
-	e.closing.e = e
+	e.closing.e, e.starved.e = e, e
 	e.peers = peers{
 		env: e.env, pools: e.pools, closing: &e.closing, book: e.cfg.Book,
 		spawn: e.spawn, event: e.cfg.OnEvent, multi: &e.multi, most: e.env.Config.MaxUnlistedPeers,
@@ -250,7 +252,7 @@ func (e *Endpoint) assemble() {
 	e.peers.evicted.most = evictedPerPeer * e.peers.most
 	e.access = access{
 		refuse: e.cfg.Refuse,
-		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
+		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, starved: &e.starved, closing: &e.closing, event: e.cfg.OnEvent,
 	}
 	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject, waits: peekWaits{peers: &e.peers}}
 	e.multi = multiRecvs{pools: e.pools, claims: &e.claims, end: e.end}
@@ -258,7 +260,7 @@ func (e *Endpoint) assemble() {
 		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,
 		counted: e.cfg.OnCounted,
 	}
-	e.pressure = pressure{env: e.env, peers: &e.peers, event: e.cfg.OnEvent}
+	e.pressure = pressure{env: e.env, peers: &e.peers, starved: &e.starved, event: e.cfg.OnEvent}
 }
 
 // begin makes the actor spawn its children and start to poll.

@@ -18,12 +18,12 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		e.access.onRequest(pkt)
 		return
 	}
-	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && e.handleSpecial(pkt) {
+	if (pkt.Multi != nil || l.Err != nil || e.special) && e.handleSpecial(pkt) {
 		return
 	}
 	rxe := e.pools.Begin(pkt)
 	if rxe == nil {
-		e.noRoom(pkt)
+		e.starved.add(pkt)
 		return
 	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(l.Handle)); r != nil {
@@ -59,11 +59,15 @@ func (e *Endpoint) handleSpecial(pkt *peer.Packet) bool {
 		pkt.Free() // it would begin an operation that never ends
 		return true
 	}
+	if len(e.starved.pkts) > 0 {
+		e.starved.add(pkt)
+		return true
+	}
 	if !away {
 		return false
 	}
 	if rxe := e.pools.Begin(pkt); rxe == nil {
-		e.noRoom(pkt)
+		e.starved.add(pkt)
 	} else {
 		rxe.Unexpected()
 		rxe.Park()
@@ -71,11 +75,69 @@ func (e *Endpoint) handleSpecial(pkt *peer.Packet) bool {
 	return true
 }
 
-// noRoom ends a peer for whose message there is no rxe, since there are MaxOps: its message
-// cannot be kept, nor lost.
-func (e *Endpoint) noRoom(pkt *peer.Packet) {
-	e.cfg.Shard.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrOverMemory, Tell: true})
-	pkt.Free()
+// starved is the requests of peers for which no operation is free, since there are MaxOps, in the order in
+// which they came. They count as memory of their peers, who are held back; where a device cannot do
+// that, reposting slows for all (pressure). When operations are free they go on, before any other request.
+type starved struct {
+	e    *Endpoint
+	pkts []*peer.Packet
+}
+
+// add has a request wait.
+func (s *starved) add(pkt *peer.Packet) {
+	s.e.env.Counters.NoRoom++
+	pkt.Own()
+	pkt.Link.HoldBackForOps()
+	s.pkts = append(s.pkts, pkt)
+	s.e.special, s.e.env.Weigh = true, true
+}
+
+// retry has the requests go on for which there are operations now.
+func (s *starved) retry() {
+	for len(s.pkts) > 0 && s.e.pools.HasRoom() {
+		pkts := s.pkts
+		s.pkts = nil // while it goes on: it is the first
+		s.e.resume(pkts[0])
+		s.pkts = append(pkts[1:], s.pkts...)
+	}
+	s.e.special = s.e.closing.state != open || len(s.pkts) > 0
+}
+
+// remove drops the packets of a message that its sender gives up, and reports whether there were some.
+func (s *starved) remove(l *peer.Link, id uint32) bool {
+	n := len(s.pkts)
+	s.pkts = slices.DeleteFunc(s.pkts, func(pkt *peer.Packet) bool {
+		gone := pkt.Link == l && pkt.MsgID == id && pkt.Type.IsRTM()
+		if gone {
+			pkt.Free()
+		}
+		return gone
+	})
+	return len(s.pkts) < n
+}
+
+// drop drops all, since the endpoint closes.
+func (s *starved) drop() {
+	for _, pkt := range s.pkts {
+		pkt.Free()
+	}
+	s.pkts = nil
+}
+
+// resume has a request go on that was starved.
+func (e *Endpoint) resume(pkt *peer.Packet) {
+	if !pkt.Type.IsRTM() {
+		e.access.onRequest(pkt)
+		return
+	}
+	if e.handleSpecial(pkt) {
+		return
+	}
+	r := e.pools.Begin(pkt)
+	r.Unexpected()
+	kind, tag, from := r.Key()
+	e.rematch(r, kind, tag, from)
+	e.claims.waits.offer(&e.claims)
 }
 
 func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }
@@ -99,13 +161,18 @@ func (e *Endpoint) unpark(l *peer.Link) {
 			continue
 		}
 		kind, tag, from := r.Unpark()
-		o := e.table.Arrive(kind, tag, from)
-		taken := o != nil && e.multi.match(r, e.pools.Entries.At(o.Owner), nil)
-		if !taken && (e.srx == nil || !e.srx.arrive(r, kind, tag)) {
-			e.table.AddMsg(r.List())
-		}
+		e.rematch(r, kind, tag, from)
 	}
 	e.claims.waits.offer(&e.claims)
+}
+
+// rematch looks for a receive for a message that waited outside the matcher, and puts it there if there is none.
+func (e *Endpoint) rematch(r *ope.Rxe, kind match.Kind, tag uint64, from match.Source) {
+	o := e.table.Arrive(kind, tag, from)
+	taken := o != nil && e.multi.match(r, e.pools.Entries.At(o.Owner), nil)
+	if !taken && (e.srx == nil || !e.srx.arrive(r, kind, tag)) {
+		e.table.AddMsg(r.List())
+	}
 }
 
 // waiting lists a peer's messages that wait for a receive, or are parked, in their order.

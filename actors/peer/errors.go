@@ -18,6 +18,7 @@ var (
 	ErrSilent     = fmt.Errorf("%w: nothing was heard of it for the whole PeerTimeout", ErrPeerFailed)
 	ErrOverMemory = fmt.Errorf("%w: it sent more than PeerMemory that nobody asked for", ErrPeerFailed)
 	ErrIntruder   = fmt.Errorf("%w: it used too many keys that name no memory here", ErrPeerFailed)
+	ErrUnreadable = fmt.Errorf("%w: it sent a packet that cannot be read", ErrPeerFailed)
 	ErrRestarted  = fmt.Errorf("%w: the actor of the peer was restarted", ErrPeerFailed)
 	ErrStopped    = errors.New("endpoint closed")
 

@@ -45,8 +45,6 @@ type Link struct {
 	place       Place
 	Err         error // why the peer has failed; nil: it has not, or it is back
 
-	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
-
 	beat       uint32
 	UserQP     wire.UserRecvQP
 	Family     uint32    // device_version of HANDSHAKE

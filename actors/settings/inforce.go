@@ -16,6 +16,7 @@ type InForce struct {
 
 	Features wire.Features // what HANDSHAKE advertises (§2.1)
 	DeviceID uint32        // device_version in HANDSHAKE; 0: the device's
+	MaxOps   int           // most operations of one kind; 0: ope.MaxOps
 
 	// Order is what operations wait for, those with ope.Ordered alone.
 	Order Order

@@ -222,6 +222,16 @@ func TestUnreached(t *testing.T) {
 	require.Equal(t, []string{readRspGivenUp, ctsGivenUp}, unreached(total, 10000))
 }
 
+// drawHandles has the device refuse address handles, in a draw of its own: what a newcomer has sent by then is
+// to be received later, and what goes to a new peer fails.
+func (p *plan) drawHandles() {
+	d := draw{rand.New(rand.NewPCG(p.seed, 0xa4))}
+	if p.flavor != calm && d.chance(.2) {
+		p.rules = append(p.rules, sim.Rule{Fault: sim.FaultRefuseAH, P: pick(d, .1, .5), Times: 1 + d.IntN(30)})
+		p.broken = true
+	}
+}
+
 // drawFew has some receivers that take whatever comes keep few strangers, or little for one peer. All
 // other draws are independent of it.
 func (p *plan) drawFew() {

@@ -113,6 +113,7 @@ func newPlan(seed uint64) *plan {
 		wrongs: make(map[[2]int]int),
 	}
 	p.drawFabric(d)
+	p.drawHandles()
 	n := 2 + d.IntN(7)
 	if p.flavor == casualty {
 		n = max(n, 3)
