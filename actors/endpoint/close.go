@@ -46,8 +46,6 @@ const (
 	stopped
 )
 
-func (s state) String() string { return stateNames[s] }
-
 var stateNames = [...]string{open: "open", failing: "closing", flushing: "closing", stopped: "closed"}
 
 type closeStep struct{ shard.Message }

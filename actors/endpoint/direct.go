@@ -66,17 +66,17 @@ func (e *Endpoint) startDirect() {
 // poller is the endpoint as the shard polls it.
 func (e *Endpoint) poller() shard.Poller {
 	if e.port != nil {
-		return directPoller{e}
+		return directPoller{e: e}
 	}
 	return e
 }
 
 // directPoller is the endpoint as it is polled without the protocol.
-type directPoller struct{ *Endpoint }
+type directPoller struct{ e *Endpoint }
 
 // Poll takes requests from the application.
 func (p directPoller) Poll(*shard.Shard) int {
-	e := p.Endpoint
+	e := p.e
 	if e.closing.state == stopped {
 		return 0
 	}
@@ -110,6 +110,12 @@ func (e *Endpoint) handleDirect(r *ope.Request) {
 
 // Flush ends a turn.
 func (p directPoller) Flush(sh *shard.Shard) {
-	p.port.Flush()
-	p.Endpoint.Flush(sh)
+	p.e.port.Flush()
+	p.e.Flush(sh)
 }
+
+// Arm is asked before the shard sleeps.
+func (p directPoller) Arm() bool { return p.e.Arm() }
+
+// FDs has nothing to add to the device's.
+func (p directPoller) FDs() []int { return p.e.FDs() }

@@ -111,7 +111,10 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	e.pools.OnPaths(on)
 	e.pools.Unlist = e.unlist
-	e.pools.Info, e.pools.Infos, e.pools.Device = info, infosOf(paths), cfg.Device
+	e.pools.Info, e.pools.Device = info, cfg.Device
+	for i := range paths {
+		e.pools.Infos = append(e.pools.Infos, paths[i].Info)
+	}
 	e.pools.Regions, e.pools.Plain = cfg.Regions, cfg.Plain
 	e.pools.OnWritten = e.writes.add
 	e.pools.OnServed = e.access.servedReporter(cfg.OnServed)
@@ -183,15 +186,6 @@ func pathsOf(qp device.QP, info *device.Info) []device.Path {
 		return ps
 	}
 	return []device.Path{{Info: *info, QPN: qp.QPN()}}
-}
-
-// infosOf are the devices' own abilities, by path.
-func infosOf(paths []device.Path) []device.Info {
-	infos := make([]device.Info, len(paths))
-	for i := range paths {
-		infos[i] = paths[i].Info
-	}
-	return infos
 }
 
 // peerPaths are the paths as peers know them.

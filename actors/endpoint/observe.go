@@ -49,7 +49,7 @@ type Queues struct {
 func (e *Endpoint) ReadSnapshot(most int) *Snapshot {
 	now := e.cfg.Shard.Now()
 	s := &Snapshot{
-		Name: e.cfg.Device.Info().Name, ConnID: e.env.Addr.ConnID(), State: e.closing.state.String(),
+		Name: e.cfg.Device.Info().Name, ConnID: e.env.Addr.ConnID(), State: stateNames[e.closing.state],
 		Progress: e.cfg.Shard.Mode().String() + ": " + e.cfg.Shard.ModeReason(),
 		Queues: Queues{
 			SendDepth: e.queue.Depth(), SendUsed: e.queue.Depth() - e.queue.Room(),

@@ -462,9 +462,7 @@ func (e *Endpoint) end(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended = true
-	for _, sig := range e.closers {
-		sig.Set()
-	}
+	setAll(e.closers)
 	return err
 }
 

@@ -154,7 +154,7 @@ func (v *events) add(e Event) {
 		v.lost++
 	}
 	v.list = append(v.list, e)
-	v.wake()
+	setAll(v.waiting)
 }
 
 func (v *events) pop() (Event, bool) {
@@ -167,16 +167,9 @@ func (v *events) pop() (Event, bool) {
 	return ev, true
 }
 
-// wake makes all readers look again; under mu.
-func (v *events) wake() {
-	for _, s := range v.waiting {
-		s.Set()
-	}
-}
-
 func (v *events) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.done = true
-	v.wake()
+	setAll(v.waiting)
 }

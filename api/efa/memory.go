@@ -376,7 +376,7 @@ func (m *MemoryRegion) Close() (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.err = regionClosed, err
-	m.wake()
+	setAll(m.waiting)
 	return err
 }
 
@@ -409,14 +409,7 @@ func (m *MemoryRegion) onIdle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.idle = true
-	m.wake()
-}
-
-// wake makes all who wait look again; under mu.
-func (m *MemoryRegion) wake() {
-	for _, s := range m.waiting {
-		s.Set()
-	}
+	setAll(m.waiting)
 }
 
 // pins holds what keeps registered memory in its place. Regions that are never
