@@ -558,7 +558,7 @@ func (x *route) isFormer(connid uint32) bool {
 }
 
 // connidCheck is about a queue pair from which packets of newcomers came: of endpoints that claim to have replaced the
-// peer there, by a new connid. They wait in their order, until the first newcomer is known to be there, or to have been; or
+// peer there, by a new connid. They wait in their order until it is known of the first newcomer whether it is there, or was; and
 // before that until it may be let in. The device has acknowledged them, so none is dropped: they are copied out of
 // their receive slots, and count towards TotalMemory, above which all senders are throttled. Meanwhile all that comes from
 // there goes by way of the endpoint.
@@ -573,7 +573,7 @@ type connidCheck struct {
 	gone   []*device.Gone // of those that sent some of pkts
 	bytes  int64          // that pkts count for
 	late   bool           // link was not there: its packets are late
-	holds  bool           // the place is held back, by
+	holds  bool           // the place is held back, by ah
 	ah     device.AH
 }
 
@@ -868,8 +868,10 @@ func (t *connidChecks) replay(c *connidCheck, ah device.AH) {
 	for i, r := range c.pkts {
 		rest := c.bytes
 		t.count(c, r, -1)
-		if r.AH != device.UnknownAH {
-			r.AH = ah
+		if r.AH != device.UnknownAH { // its handle may have been given back meanwhile
+			if r.AH = ah; p.routes.gid(ah, device.GID{}) != c.at.gid {
+				r.AH, r.GID = device.UnknownAH, c.at.gid
+			}
 		}
 		if id, ok := r.View.ConnID(); c.late && ok && id == c.link.QKey {
 			p.env.Counters.StaleConnID++
