@@ -738,7 +738,7 @@ func (t *connidChecks) hold(c *connidCheck) {
 		}
 		c.ah, c.holds = ah, true
 	}
-	_ = p.qp().HoldBack(c.ah, c.at.qpn, true, p.env.Config.MsgIDBase) // a card cannot: there TotalMemory must do
+	_ = p.qp().HoldBack(c.ah, c.at.qpn, true, p.env.Config.FirstMsgID) // a card cannot: there TotalMemory must do
 }
 
 // count accounts for a packet that waits (1), or does not wait any more (-1).

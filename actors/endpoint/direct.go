@@ -66,17 +66,17 @@ func (e *Endpoint) startDirect() {
 // poller is the endpoint as the shard polls it.
 func (e *Endpoint) poller() shard.Poller {
 	if e.port != nil {
-		return directPoller{e: e}
+		return directPoller{e}
 	}
 	return e
 }
 
 // directPoller is the endpoint as it is polled without the protocol.
-type directPoller struct{ e *Endpoint }
+type directPoller struct{ *Endpoint }
 
 // Poll takes requests from the application.
 func (p directPoller) Poll(*shard.Shard) int {
-	e := p.e
+	e := p.Endpoint
 	if e.closing.state == stopped {
 		return 0
 	}
@@ -110,12 +110,6 @@ func (e *Endpoint) handleDirect(r *ope.Request) {
 
 // Flush ends a turn.
 func (p directPoller) Flush(sh *shard.Shard) {
-	p.e.port.Flush()
-	p.e.Flush(sh)
+	p.port.Flush()
+	p.Endpoint.Flush(sh)
 }
-
-// Arm is asked before the shard sleeps.
-func (p directPoller) Arm() bool { return p.e.Arm() }
-
-// FDs has nothing to add to the device's.
-func (p directPoller) FDs() []int { return p.e.FDs() }

@@ -197,7 +197,9 @@ func TestCancelOnSubmit(t *testing.T) {
 		if wire.Type(s.Bytes[0]) != wire.TypeEagerMsgRTM {
 			continue
 		}
-		_, err := h.Parse(s.Bytes)
+		v, err := wire.Open(s.Bytes)
+		require.NoError(t, err)
+		_, err = h.Read(&v)
 		require.NoError(t, err)
 		require.Equal(t, id, h.MsgID)
 		id++

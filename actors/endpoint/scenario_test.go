@@ -460,7 +460,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 		Seed: uint64(num(d, "seed")),
 		Endpoint: endpoint.Config{
 			Settings: settings.InForce{
-				MsgIDBase: uint32(num(d, "base")), WaitHandshake: d.HasArg("wait"),
+				Knobs: settings.Knobs{FirstMsgID: uint32(num(d, "base")), WaitHandshake: d.HasArg("wait")},
 				Settings: settings.Settings{
 					MaxUnlistedPeers: num(d, "strangers"), SendQueue: num(d, "sq"), RecvQueue: num(d, "rq"), DetachLimit: num(d, "detach"),
 					MaxMedium: num(d, "medium"), Credits: num(d, "credits"), MinRead: num(d, "minread"),

@@ -128,10 +128,7 @@ func (v *events) served(cfg *EndpointConfig, s *endpoint.Served) {
 	if c != nil {
 		c.count(nil)
 	}
-	if !cfg.RMAEvents {
-		return
-	}
-	if s.HasData {
+	if !cfg.RMAEvents || s.HasData {
 		return
 	}
 	ev := v.event(endpoint.Event{Kind: RemoteServed, Handle: s.Handle, Addr: *s.From, Path: s.Path})

@@ -67,21 +67,15 @@ func (a Access) rights(d device.Device) (dev device.Access, table mr.Access) {
 	if a&AccessRemoteRead != 0 {
 		dev |= device.RemoteRead
 	}
-	if a&AccessSend != 0 {
-		dev |= device.Message
-	}
 	if a&(AccessRecv|AccessRemoteWrite) != 0 {
 		dev |= device.LocalWrite
-		table |= device.LocalWrite
 	}
 	if a&AccessRemoteWrite != 0 {
 		dev |= device.RemoteWrite
-		table |= device.RemoteWrite
 	}
-	if a&AccessRemoteRead != 0 {
-		table |= device.RemoteRead
-	}
+	table = dev
 	if a&AccessSend != 0 {
+		dev |= device.Message
 		table |= mr.Send
 	}
 	if d.Devices() == nil { // else each of them answers by itself

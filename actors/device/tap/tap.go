@@ -23,7 +23,7 @@ type Record struct {
 	// Packet is valid during the call; nil of RDMA.
 	Packet []byte
 
-	Again  bool // a packet that was sent before, and met RNR or a cut connection
+	Again  bool // a packet that was sent before, and met RNR or a cut connection; a software device's own resends, too
 	Kind   device.WR
 	HasImm bool
 	Imm    uint32
@@ -53,15 +53,13 @@ type tapped struct {
 
 // OpenQP implements device.Device.
 func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
+	t := &tappedQP{sink: d.sink, scratch: make([]byte, d.info.MTU)}
+	cfg.Resent = func(wr *device.SendWR) { t.sent(wr, true) }
 	qp, err := d.Device.OpenQP(cfg)
 	if err != nil {
 		return nil, err
 	}
-	t := &tappedQP{
-		QP: qp, sink: d.sink,
-		self:    []wire.RawAddr{wire.MakeRawAddr(d.info.GID, qp.QPN(), cfg.QKey)},
-		scratch: make([]byte, d.info.MTU),
-	}
+	t.QP, t.self = qp, []wire.RawAddr{wire.MakeRawAddr(d.info.GID, qp.QPN(), cfg.QKey)}
 	if paths := qp.Paths(); paths != nil {
 		t.self = t.self[:0]
 		for _, x := range paths {
@@ -112,6 +110,12 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 	if err := q.QP.PostSend(wr); err != nil {
 		return err
 	}
+	q.sent(wr, wr.Again)
+	return nil
+}
+
+// sent records a request.
+func (q *tappedQP) sent(wr *device.SendWR, again bool) {
 	packet := wr.Header
 	switch {
 	case wr.Kind != device.WRSend:
@@ -125,9 +129,8 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 		Time: q.sink.Now(), Out: true,
 		From: q.selfOn(wr.AH), To: wire.MakeRawAddr(q.gid(wr.AH), wr.QPN, wr.QKey), Packet: packet,
 		Kind: wr.Kind, HasImm: wr.HasImm, Imm: wr.Imm, Len: wr.Len(),
-		RKey: wr.RKey, Remote: wr.Remote, Again: wr.Again,
+		RKey: wr.RKey, Remote: wr.Remote, Again: again,
 	})
-	return nil
 }
 
 // Poll implements device.QP.
