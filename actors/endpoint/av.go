@@ -15,6 +15,7 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -44,7 +45,6 @@ type peers struct {
 	overflow overflow
 	evicted  evictedPeers
 	checks   connidChecks
-	later    later
 	replaced []*peer.Link
 }
 
@@ -174,25 +174,31 @@ func (p *peers) find(addr wire.RawAddr) *peer.Link {
 // at returns the peer that is at a queue pair now, nil if there is none or gid is zero. It
 // is the slow way: for what comes without an address handle, since the device has lost its
 // own. Releases of libfabric until 1.13 do not say in all their packets who sends them.
-func (p *peers) at(gid device.GID, qpn uint16) *peer.Link {
-	if gid == (device.GID{}) {
-		return nil
-	}
-	for _, m := range p.routes.byAH {
-		if x := m[qpn]; x != nil && x.cur != nil && x.cur.Addr.GID() == gid {
-			return x.cur
-		}
-	}
-	return nil
-}
+func (p *peers) at(gid device.GID, qpn uint16) *peer.Link { return p.now(device.UnknownAH, qpn, gid) }
 
 // now returns the peer of what the device has reported, nil if there is none: gid says where it is if
 // ah does not. There was none when the device said so, but one may have come since, on the way here.
 func (p *peers) now(ah device.AH, qpn uint16, gid device.GID) *peer.Link {
-	if ah != device.UnknownAH {
-		return p.routes.find(ah, qpn)
+	if x := p.route(ah, qpn, gid); x != nil {
+		return x.cur
 	}
-	return p.at(gid, qpn)
+	return nil
+}
+
+// route is now of the route.
+func (p *peers) route(ah device.AH, qpn uint16, gid device.GID) (x *route) {
+	if ah != device.UnknownAH {
+		return p.routes.get(ah, qpn)
+	}
+	if gid == (device.GID{}) {
+		return nil
+	}
+	for i, m := range p.routes.byAH { // of several handles that had the GID the last is in use
+		if p.routes.gids[i] == gid && m[qpn] != nil && (x == nil || m[qpn].cur != nil) {
+			x = m[qpn]
+		}
+	}
+	return x
 }
 
 // uri is an address for which there is no address handle: of several devices none is known to
@@ -398,7 +404,11 @@ func cacheKey(ah device.AH, qpn uint16) uint32 { return uint32(ah)<<16 | uint32(
 type route struct {
 	cur    *peer.Link // nil if it was dropped
 	former []uint32   // oldest first
-	rate   connidRate // of those that come
+
+	since     clock.Time // when came was counted
+	came      uint8      // new endpoints in a row, see allow
+	contested bool       // newcomers wait, see connidCheck
+	empty     bool       // it is in routes.empty
 }
 
 // maxEmpty is the number of routes without a peer that are remembered.
@@ -416,10 +426,11 @@ func (r *routes) cached(ah device.AH, qpn uint16) *peer.Link {
 	return nil
 }
 
-// find returns the peer at (ah, qpn), or nil, and enters it into the cache.
+// find returns the peer at (ah, qpn), which it enters into the cache, or nil: the endpoint deals with
+// what comes from there.
 func (r *routes) find(ah device.AH, qpn uint16) *peer.Link {
 	x := r.get(ah, qpn)
-	if x == nil || x.cur == nil {
+	if x == nil || x.cur == nil || x.contested {
 		return nil
 	}
 	key := cacheKey(ah, qpn)
@@ -492,7 +503,7 @@ func (r *routes) drop(l *peer.Link) bool {
 	clear(r.cache[:])
 	x.cur = nil
 	x.remember(l)
-	r.addEmpty(l)
+	r.addEmpty(l, x)
 	return true
 }
 
@@ -504,11 +515,15 @@ func (r *routes) vacate(l *peer.Link) {
 	}
 	clear(r.cache[:])
 	x.cur = nil
-	r.addEmpty(l)
+	r.addEmpty(l, x)
 }
 
-// addEmpty notes that the route of l has no peer.
-func (r *routes) addEmpty(l *peer.Link) {
+// addEmpty notes that the route of l, x, has no peer.
+func (r *routes) addEmpty(l *peer.Link, x *route) {
+	if x.empty {
+		return // one at which many come and go takes no other's place
+	}
+	x.empty = true
 	if r.empty = append(r.empty, cacheKey(l.AH, l.QPN)); len(r.empty) > maxEmpty {
 		r.forget(r.empty[0])
 		r.empty = r.empty[1:]
@@ -518,7 +533,11 @@ func (r *routes) addEmpty(l *peer.Link) {
 // forget deletes a route that has no peer.
 func (r *routes) forget(key uint32) {
 	m := r.byAH[key>>16]
-	if x := m[uint16(key)]; x != nil && x.cur == nil {
+	x := m[uint16(key)]
+	if x == nil {
+		return
+	}
+	if x.empty = false; x.cur == nil {
 		delete(m, uint16(key))
 	}
 }
@@ -538,119 +557,341 @@ func (x *route) isFormer(connid uint32) bool {
 	return slices.Contains(x.former, connid)
 }
 
-// Watch hears of the end of a peer, or of the endpoint, as a posted receive from that peer
-// would; as with one, the peer is probed when it is silent. No message satisfies it.
-type Watch struct {
-	Peer  uint64      // the handle; one that names no peer: the endpoint alone is watched
-	OnEnd func(error) // is called on the shard, at most once
-
-	link *peer.Link
+// connidCheck is about a queue pair from which packets of newcomers came: of endpoints that claim to have replaced the
+// peer there, by a new connid. They wait in their order until it is known of the first newcomer whether it is there, or was; and
+// before that until it may be let in. The device has acknowledged them, so none is dropped: they are copied out of
+// their receive slots, and count towards TotalMemory, above which all senders are throttled. Meanwhile all that comes from
+// there goes by way of the endpoint.
+type connidCheck struct {
+	at     qpAddr
+	link   *peer.Link // on trial; nil: none may be let in yet
+	began  clock.Time
+	heard  clock.Time // the last packet that waits came
+	former clock.Time // the last packet of the peer at the place came since then
+	asks   int        // our HANDSHAKE was refused, and the peer at the place has so many probes to answer
+	pkts   []*device.RecvPkt
+	gone   []*device.Gone // of those that sent some of pkts
+	bytes  int64          // that pkts count for
+	late   bool           // link was not there: its packets are late
+	holds  bool           // the place is held back, by ah
+	ah     device.AH
 }
 
-// BeginWatch begins to watch, or says at once why there is nothing to watch any more. It runs
-// on the shard.
-func (e *Endpoint) BeginWatch(w *Watch) {
+const (
+	// waitPackets is how many packets come from a place before it is held back, where the device can do that.
+	waitPackets = 16
+	// trialMost is how long a trial takes at most.
+	trialMost = 2 * time.Second
+	// waitCost is what a packet that waits counts for, beside its bytes.
+	waitCost = 512
+	// waitMost is beyond PeerMemory what may wait from a place: what was under way before it was held back. A card
+	// cannot do that, and there a place that sends more hoards.
+	waitMost = 64 << 20
+	// letIn is how many places are looked at a time, whether newcomers there may be let in.
+	letIn = 256
+)
+
+// connidChecks are the checks in progress, by queue pair. They own the timer that ends trials that take too long, and
+// the one that looks whether newcomers may be let in.
+type connidChecks struct {
+	peers   *peers
+	byAddr  map[qpAddr]*connidCheck
+	order   []*connidCheck // those on trial, the oldest first; some are over
+	timer   shard.Timer
+	tick    checkTick
+	waiting []*connidCheck // those that may not be let in yet
+	retry   shard.Timer
+	again   retryTick
+}
+
+type (
+	// checkTick is when the oldest trial has taken too long.
+	checkTick struct{ shard.Message }
+	// retryTick is when to look again whether newcomers may be let in.
+	retryTick struct{ shard.Message }
+)
+
+// check begins to check the sender of a packet.
+func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
+	p := t.peers
+	ah, err := p.createAH(addr.GID())
+	if err != nil {
+		t.wait(r, addr)
+		return
+	}
+	if trusted, _ := p.mayAdd(ah, addr.QPN(), false); !trusted {
+		_ = p.qp().DestroyAH(ah)
+		t.wait(r, addr)
+		return
+	}
+	c := t.begin(addr)
+	c.link = p.newPeer(addr, ah, peer.Unlisted, p.book.Now())
+	if t.order = append(t.order, c); len(t.order) == 1 {
+		t.startTimer()
+	}
+	c.link.Move(peer.MoveTry)
+	c.link.CheckConnID()
+	t.keep(c, r)
+}
+
+// wait has a packet wait whose sender may not be let in yet: too many came at its place, or the device has no address
+// handle to give, for want of memory or descriptors.
+func (t *connidChecks) wait(r *device.RecvPkt, addr wire.RawAddr) {
+	c := t.begin(addr)
+	if t.waiting = append(t.waiting, c); !t.retry.Active() {
+		env := t.peers.env
+		env.Sh.StartTimer(&t.retry, connidEvery, env.Endpoint, &t.again)
+	}
+	t.keep(c, r)
+}
+
+// begin makes the check of a place, of which there is none.
+func (t *connidChecks) begin(addr wire.RawAddr) *connidCheck {
+	c := &connidCheck{at: qpAddrOf(addr), began: t.peers.env.Sh.Now()}
+	if t.byAddr == nil {
+		t.byAddr = make(map[qpAddr]*connidCheck)
+	}
+	t.byAddr[c.at] = c
+	t.peers.contest(c.at, true)
+	return c
+}
+
+// end ends a check. Its packets are the caller's.
+func (t *connidChecks) end(c *connidCheck) {
+	delete(t.byAddr, c.at)
+	t.peers.contest(c.at, false)
+	if !c.holds {
+		return
+	}
+	qp := t.peers.qp()
+	_ = qp.HoldBack(c.ah, c.at.qpn, false, 0) // as in hold
+	_ = qp.DestroyAH(c.ah)
+	if l := t.peers.at(c.at.gid, c.at.qpn); l != nil { // its packets were refused, too
+		l.HoldBackAgain()
+	}
+}
+
+// contest has all that comes from a place go by way of the endpoint, or ends that.
+func (p *peers) contest(at qpAddr, on bool) {
+	x := p.route(device.UnknownAH, at.qpn, at.gid)
+	if x == nil {
+		return
+	}
+	clear(p.routes.cache[:])
+	x.contested = on
 	switch {
-	case e.closing.state != open:
-		w.OnEnd(e.closing.err())
-		return
-	case w.Peer >= uint64(match.NotAvail):
-	case e.port != nil:
-		w.OnEnd(fmt.Errorf("%w: peers of an endpoint without the protocol are not watched", errno.ErrNotSupported))
-		return
+	case x.cur == nil:
+	case on:
+		x.cur.Contest()
 	default:
-		l, err := e.peers.link(w.Peer)
-		if err == nil {
-			err = l.Closed()
+		x.cur.Uncontest()
+	}
+}
+
+// take takes a packet from a place at which newcomers wait.
+func (t *connidChecks) take(c *connidCheck, r *device.RecvPkt) {
+	p := t.peers
+	var cur *peer.Link
+	x := p.route(r.AH, r.QPN, c.at.gid)
+	if x != nil {
+		cur = x.cur
+	}
+	id, named := r.View.ConnID()
+	switch {
+	case r.Err != nil && cur == nil:
+		p.onNoAddress(r)
+	case r.Err != nil:
+		p.env.Sh.Call(cur.Peer, r.Arrived())
+	case named && cur != nil && id == cur.QKey:
+		c.former = p.env.Sh.Now()
+		answers := c.asks > 0 && r.View.Type == wire.TypeHandshake
+		p.env.Sh.Call(cur.Peer, r.Arrived())
+		if answers {
+			t.settle(c, false)
 		}
-		if err != nil {
-			w.OnEnd(err)
-			return
-		}
-		w.link = l
-		l.Await()
-	}
-	e.watches.list = append(e.watches.list, w)
-}
-
-// EndWatch ends a watch, if that has not ended by itself. It runs on the shard.
-func (e *Endpoint) EndWatch(w *Watch) {
-	for i, x := range e.watches.list {
-		if x == w {
-			e.watches.list = append(e.watches.list[:i], e.watches.list[i+1:]...)
-			w.over()
-			return
-		}
+	case named && x != nil && x.isFormer(id):
+		p.dropFormer(r, id)
+	case c.bytes > p.env.Config.PeerMemory+waitMost:
+		p.dropUntrusted(r, c.at)
+	default:
+		t.keep(c, r)
 	}
 }
-
-func (w *Watch) over() {
-	if w.link != nil {
-		w.link.Awaited()
-		w.link = nil
-	}
-}
-
-// watches are those of an endpoint.
-type watches struct{ list []*Watch }
-
-// fail ends those that keep does not want; it is asked about a receive from the peer.
-func (s *watches) fail(keep func(*ope.Entry) bool, err error) {
-	if len(s.list) == 0 {
-		return
-	}
-	var kept, doomed []*Watch
-	for _, w := range s.list {
-		o := ope.Entry{Req: ope.Request{Peer: w.Peer}}
-		if keep(&o) {
-			kept = append(kept, w)
-		} else {
-			doomed = append(doomed, w)
-		}
-	}
-	s.list = kept
-	for _, w := range doomed {
-		w.over()
-		w.OnEnd(err)
-	}
-}
-
-// later is packets of newcomers for which the device had no address handle to give, for want of memory
-// or descriptors. The device has acknowledged them, so they wait as those of newcomers on trial do, and are
-// handled once more after a while. It belongs to the endpoint's shard, and owns the timer of the next try.
-type later struct {
-	peers *peers
-	pkts  []*device.RecvPkt
-	timer shard.Timer
-	tick  laterTick
-}
-
-// laterTick is when to try again.
-type laterTick struct{ shard.Message }
-
-// laterEvery is the time between two tries.
-const laterEvery = 5 * time.Millisecond
 
 // keep has a packet wait.
-func (w *later) keep(r *device.RecvPkt) {
+func (t *connidChecks) keep(c *connidCheck, r *device.RecvPkt) {
 	r = r.Copy()
-	w.peers.checks.count(r, 1)
-	if w.pkts = append(w.pkts, r); len(w.pkts) == 1 {
-		env := w.peers.env
-		env.Sh.StartTimer(&w.timer, laterEvery, env.Endpoint, &w.tick)
+	c.pkts, c.heard = append(c.pkts, r), t.peers.env.Sh.Now()
+	t.count(c, r, 1)
+	if len(c.pkts)%waitPackets == 0 { // again, since the device may have forgotten it
+		t.hold(c)
 	}
 }
 
-// onTick handles the packets once more. Those for which there still is no handle wait again.
-func (w *later) onTick() {
-	pkts := w.pkts
-	w.pkts = nil
-	for _, r := range pkts {
-		w.peers.checks.count(r, -1)
-		if l := w.peers.routes.find(r.AH, r.QPN); l != nil {
-			w.peers.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
-		} else {
-			w.peers.onUnlisted(r)
+// hold has the device refuse all messages from a place, until newcomers there are let in.
+func (t *connidChecks) hold(c *connidCheck) {
+	p := t.peers
+	if !c.holds {
+		ah, err := p.createAH(c.at.gid)
+		if err != nil {
+			return
 		}
+		c.ah, c.holds = ah, true
+	}
+	_ = p.qp().HoldBack(c.ah, c.at.qpn, true, p.env.Config.FirstMsgID) // a card cannot: there TotalMemory must do
+}
+
+// count accounts for a packet that waits (1), or does not wait any more (-1).
+func (t *connidChecks) count(c *connidCheck, r *device.RecvPkt, sign int64) {
+	env, n := t.peers.env, sign*int64(len(r.View.Bytes())+waitCost)
+	c.bytes += n
+	env.Mem.Strangers += n
+	env.Weigh = true
+}
+
+// has reports whether a packet waits that says that it is of an endpoint, and the end of that does not.
+func (c *connidCheck) has(connid uint32) bool {
+	return !slices.ContainsFunc(c.gone, func(g *device.Gone) bool { return g.QKey == connid }) &&
+		slices.ContainsFunc(c.pkts, func(r *device.RecvPkt) bool {
+			id, ok := r.View.ConnID()
+			return ok && id == connid
+		})
+}
+
+// upto is the msg_id of the latest message that waits, for which there is one at least.
+func (c *connidCheck) upto() (last uint32) {
+	some := false
+	for _, r := range c.pkts {
+		if id, ok := r.View.MsgID(); ok && (!some || int32(id-last) > 0) {
+			last, some = id, true
+		}
+	}
+	return last
+}
+
+// dropUntrusted drops a packet from a place that cannot be held back and hoards.
+func (p *peers) dropUntrusted(r *device.RecvPkt, at qpAddr) {
+	p.env.Counters.Crowded++
+	p.env.Complain(nil, fmt.Errorf("%w: queue pair %d of %s", peer.ErrUntrusted, at.qpn, at.gid))
+	r.Release()
+}
+
+// onTick ends the trials that have taken too long: our HANDSHAKE has neither arrived nor been refused, and of
+// the newcomer and the peer at its queue pair the one that was heard last is there; or it was refused, and the peer,
+// which has not failed, has not answered.
+func (t *connidChecks) onTick() {
+	now := t.peers.env.Sh.Now()
+	for len(t.order) > 0 && (t.over(t.order[0]) || now.Sub(t.order[0].began) >= trialMost) {
+		c := t.order[0]
+		t.order = t.order[1:]
+		if !t.over(c) {
+			cur := t.peers.at(c.at.gid, c.at.qpn)
+			t.settle(c, cur == nil || cur.Err != nil || c.asks == 0 && c.former <= c.heard)
+		}
+	}
+	if len(t.order) > 0 {
+		t.startTimer()
+	}
+}
+
+// over reports whether a check has ended.
+func (t *connidChecks) over(c *connidCheck) bool { return t.byAddr[c.at] != c }
+
+func (t *connidChecks) startTimer() {
+	env := t.peers.env
+	env.Sh.StartTimer(&t.timer, max(trialMost-env.Sh.Now().Sub(t.order[0].began), time.Millisecond), env.Endpoint, &t.tick)
+}
+
+// onRetry handles what waits at some places once more, since newcomers may be let in now.
+func (t *connidChecks) onRetry() {
+	p := t.peers
+	for range min(len(t.waiting), letIn) {
+		c := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		if ah, err := p.createAH(c.at.gid); err != nil {
+			t.waiting = append(t.waiting, c)
+		} else {
+			t.end(c)
+			t.replay(c, ah)
+			_ = p.qp().DestroyAH(ah)
+		}
+	}
+	if len(t.waiting) > 0 {
+		p.env.Sh.StartTimer(&t.retry, connidEvery, p.env.Endpoint, &t.again)
+	}
+}
+
+// onResult takes what was found out about a newcomer on trial, or about the peer at its place.
+func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
+	c := t.byAddr[qpAddrOf(m.Link.Addr)]
+	if c == nil || c.link == nil {
+		return // it has been told before
+	}
+	cur := t.peers.now(c.link.AH, c.at.qpn, c.at.gid)
+	switch {
+	case m.Link == c.link && (m.OK || cur == nil || cur.Err != nil):
+		t.settle(c, true)
+	case m.Link == c.link:
+		c.asks = cur.Ask()
+	case m.Link == cur && c.asks > 1:
+		c.asks--
+		cur.Probe()
+	case m.Link == cur && c.asks == 1:
+		t.settle(c, !m.OK)
+	}
+}
+
+// settle ends a trial: the newcomer replaces the peer at its queue pair, or its packets were late.
+func (t *connidChecks) settle(c *connidCheck, ok bool) {
+	p, l := t.peers, c.link
+	t.end(c)
+	x := p.routes.get(l.AH, l.QPN)
+	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile
+	if !ok || twin || p.closing.state != open {
+		l.Move(peer.MoveReject)
+		if c.late = x != nil && !twin; c.late {
+			x.addFormer(l.QKey)
+		}
+		p.replaced = append(p.replaced, l)
+		p.reap() // its HANDSHAKE may be under way
+	} else {
+		p.install(l)
+		p.addUnlisted(l, true, p.hasRoom(l.AH), c.upto())
+	}
+	t.replay(c, l.AH)
+}
+
+// replay handles the packets of a check that has ended, ah leading to its place. If one has to wait again, the rest waits
+// with it.
+func (t *connidChecks) replay(c *connidCheck, ah device.AH) {
+	p := t.peers
+	for i, r := range c.pkts {
+		rest := c.bytes
+		t.count(c, r, -1)
+		if r.AH != device.UnknownAH { // its handle may have been given back meanwhile
+			if r.AH = ah; p.routes.gid(ah, device.GID{}) != c.at.gid {
+				r.AH, r.GID = device.UnknownAH, c.at.gid
+			}
+		}
+		if id, ok := r.View.ConnID(); c.late && ok && id == c.link.QKey {
+			p.env.Counters.StaleConnID++
+			r.Release()
+			continue
+		}
+		if l := p.now(r.AH, r.QPN, c.at.gid); l != nil {
+			p.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
+		} else {
+			p.onUnlisted(r)
+		}
+		if next := t.byAddr[c.at]; next != nil {
+			next.pkts, next.bytes, next.heard = c.pkts[i:], rest, c.heard
+			if len(next.pkts) >= waitPackets {
+				t.hold(next)
+			}
+			break
+		}
+	}
+	for _, g := range c.gone {
+		p.onGone(g)
 	}
 }

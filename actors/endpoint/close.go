@@ -134,7 +134,7 @@ func (c *closing) closeQueue() {
 	sh.RemovePoller(e.queue)
 	e.pressure.stop()
 	sh.StopTimer(&e.peers.overflow.timer)
-	sh.StopTimer(&e.peers.later.timer)
+	sh.StopTimer(&e.peers.checks.retry)
 	sh.StopTimer(&e.peers.checks.timer)
 	c.closeErr = e.queue.Close()
 	e.pools.CloseMemory()

@@ -241,7 +241,6 @@ func (e *Endpoint) assemble() {
 		spawn: e.spawn, event: e.cfg.OnEvent, multi: &e.multi, most: e.env.Config.MaxUnlistedPeers,
 	}
 	e.peers.overflow.env, e.peers.overflow.peers = e.env, &e.peers
-	e.peers.later.peers = &e.peers
 	e.peers.checks.peers = &e.peers
 	e.peers.evicted.most = evictedPerPeer * e.peers.most
 	e.access = access{
@@ -327,8 +326,8 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.peers.checks.onResult(m)
 	case *overflowTick:
 		e.peers.overflow.onTick()
-	case *laterTick:
-		e.peers.later.onTick()
+	case *retryTick:
+		e.peers.checks.onRetry()
 	case *checkTick:
 		e.peers.checks.onTick()
 	case *keepaliveMsg:

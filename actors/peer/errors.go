@@ -23,7 +23,7 @@ var (
 	ErrStopped    = errors.New("endpoint closed")
 
 	// ErrUntrusted is why a packet of an endpoint in no address vector is dropped.
-	ErrUntrusted = errors.New("its sender is not let in: too many endpoints come, or have left messages, at its place or host")
+	ErrUntrusted = errors.New("its sender is not let in: too many endpoints come, or have left messages, at its place, and too much of theirs waits")
 )
 
 // Causes of an operation's end with a peer that lives.

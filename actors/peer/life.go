@@ -196,7 +196,8 @@ func (l *Link) cutBackoff() { l.env.Sh.Tell(l.Peer, &through) }
 // onGone: the device knows that the peer's process is dead, or has closed its queue pair.
 func (p *Peer) onGone(g *device.Gone) {
 	switch {
-	case g.QKey != 0 && g.QKey != p.link.QKey:
+	case g.QKey != 0 && g.QKey != p.link.QKey: // perhaps of one that is on trial here, or has come meanwhile
+		p.env.Sh.Tell(p.env.Endpoint, g)
 	case g.Left:
 		p.fail(ErrLeft, true)
 	default:
@@ -416,6 +417,9 @@ type Evicted struct {
 
 	answered, handshaken, hasFamily bool
 }
+
+// Left reports whether the peer has left: it is dead, or had failed for that its queue pair is gone.
+func (r *Evicted) Left() bool { return r.Gone || HasLeft(r.err) }
 
 // LastHeard is when the peer was last heard.
 func (l *Link) LastHeard() clock.Time { return l.heard }

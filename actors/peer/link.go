@@ -90,7 +90,8 @@ const (
 	answering                    // HANDSHAKE is to go out, as soon as there is room
 	heldBack                     // it is in Env.HeldBack
 	overLimit                    // it is over PeerMemory, or was and is not yet well below
-	contested                    // a newcomer at its queue pair is on trial
+	contested                    // newcomers at its queue pair wait
+	questioned                   // it is to say whether it is there, see Link.Ask
 )
 
 func (f *flags) set(x flags)     { *f |= x }
@@ -107,9 +108,12 @@ func (f *flags) put(x flags, on bool) {
 // it can be evicted. A peer that has failed and may come back can be idle, too.
 func (l *Link) Idle() bool { return l.load == load{life: l.load.life & Away} }
 
-// SetContested says that a newcomer at the peer's queue pair is on trial, or is not any more. Meanwhile a
-// packet that does not say who sent it may be of either, and goes to the endpoint.
-func (l *Link) SetContested(on bool) { l.load.flags.put(contested, on) }
+// Contest says that newcomers at the peer's queue pair wait. Meanwhile it is not evicted, and a packet that does not
+// say who sent it may be of another, and goes to the endpoint. Uncontest ends that, and what Ask began.
+func (l *Link) Contest() { l.load.flags.set(contested) }
+
+// Uncontest ends what Contest began.
+func (l *Link) Uncontest() { l.load.flags.clear(contested | questioned) }
 
 // MayReturn reports whether the peer has failed and may come back.
 func (l *Link) MayReturn() bool { return l.load.life >= Failing && l.load.life <= Away }

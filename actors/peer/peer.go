@@ -145,6 +145,9 @@ func (p *Peer) onRoom(w *device.SlotWait) {
 		return
 	}
 	p.resendRefused()
+	if p.link.load.flags.has(questioned) {
+		p.solicit()
+	}
 	p.link.load.owed.send(p) // it may have waited for a probe
 	p.serveLine()
 }
