@@ -401,6 +401,9 @@ func (t *table) fail(l *link, err error) (tell func()) {
 	if !had.any {
 		return func() {}
 	}
+	if errors.Is(err, errForgotten) { // what is new does not come before what is old
+		l.lane.over.Store(true)
+	}
 	r, retry := t.r, t.r.now()
 	if errors.Is(err, efa.ErrPeerFailed) && t.links[l.at] == l {
 		t.keep(l.at)

@@ -39,10 +39,9 @@ type Remote struct {
 	names     table
 	events    events
 	greeters  greeters
-	answers   rates // of frames that are answered
-	lines     rates // of what peers do, in the log
-	strangers lane  // frames of peers without a session
-	receiver  receiver
+	answers   rates        // of frames that are answered
+	lines     rates        // of what peers do, in the log
+	strangers lane         // frames of peers without a session
 	discards  atomic.Int32 // of messages of strangers
 }
 
@@ -223,7 +222,8 @@ func (r *Remote) begin() error {
 	if _, err := r.system.Root.SpawnNamed(actor.PropsFromFunc(r.spawns), spawner); err != nil {
 		return fmt.Errorf("remote: %w", err)
 	}
-	r.receiver.start()
+	r.served.Add(1) // as long as there is one that receives
+	go r.receive()
 	r.served.Go(r.ping)
 	return nil
 }
