@@ -237,6 +237,10 @@ func (f *flooder) send(ctx context.Context, kind string, rng *rand.Rand) error {
 		return f.act(ctx, actHello, rng.Uint64(), saying(f.mine, f.names[rng.IntN(len(f.names))]))
 	case "codec":
 		return f.act(ctx, actData, f.theirs.Load(), envelope(echoActor, nowhere, "no such codec", "nothing", nil))
+	case "messages":
+		return f.act(ctx, actData, f.theirs.Load(), envelope(sinkActor, f.mine, "", touch, nil))
+	case "slow actor":
+		return f.act(ctx, actData, f.theirs.Load(), envelope(slowActor, f.mine, "", touch, nil))
 	default:
 		return f.act(ctx, actData, f.theirs.Load(), envelope("efactor-spawner", f.mine, "efactor", "spawn", appendText(appendText(nil, "none"), "")))
 	}
