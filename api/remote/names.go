@@ -535,7 +535,7 @@ func (t *table) answer(m *efa.Message, frame []byte) {
 	if err != nil {
 		return
 	}
-	op, err := t.r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagFrames, Buf: frame})
+	op, err := t.r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagOf(frame), Buf: frame})
 	if err != nil {
 		t.release(at)
 		return

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // receive takes frames until the endpoint or the Remote ends, or until one begins a lane: then another goroutine
@@ -18,7 +20,7 @@ import (
 // what comes from one peer never waits for what has come from another.
 func (r *Remote) receive() {
 	for {
-		d, err := r.ep.NextTag(r.ctx, efa.Match{Tag: tagFrames}, efa.OnePacket)
+		d, err := r.next()
 		var long *efa.TooLongError
 		var n *lane
 		switch {
@@ -30,7 +32,7 @@ func (r *Remote) receive() {
 		case r.ctx.Err() != nil:
 			r.served.Done()
 			return
-		case errors.Is(err, efa.ErrClosed), errors.Is(err, efa.ErrIO), errors.Is(err, efa.ErrBadState):
+		case isOver(err):
 			defer r.served.Done()
 			if r.names.closing() {
 				return
@@ -50,6 +52,92 @@ func (r *Remote) receive() {
 	}
 }
 
+// turns has each session get its turn: every so many frames the first of a few sessions is taken though it
+// is not the oldest there is, so that a long queue of others' frames holds nobody up.
+type turns struct {
+	frames uint64
+	due    []*link
+}
+
+const (
+	everyFrames = 256
+	inATurn     = 8
+)
+
+// next takes a frame: the oldest, or that of a session whose turn it is.
+func (r *Remote) next() (efa.Delivery, error) {
+	t := &r.turns
+	if t.frames++; t.frames%everyFrames < inATurn {
+		if len(t.due) == 0 {
+			t.due = r.names.all()
+		}
+		if n := len(t.due); n > 0 {
+			l := t.due[n-1]
+			t.due = t.due[:n-1]
+			if at, up := l.peer(); up {
+				if c, err := r.ep.ClaimTag(r.ctx, efa.Match{Tag: tagFrames}, efa.From(at)); err == nil {
+					return efa.Delivery{}, &efa.TooLongError{Claimed: c} // of which no more is known to be here
+				}
+			}
+		}
+	}
+	return r.ep.NextTag(r.ctx, efa.Match{Tag: tagFrames, Ignore: tagFrames ^ tagCredit}, efa.OnePacket)
+}
+
+// greeted takes HELLO, for which there is always a receive: it waits behind nothing.
+func (r *Remote) greeted() {
+	b := make([]byte, frameHead+maxHello)
+	for {
+		op, err := r.ep.Start(&efa.PacketReq{Tagged: true, Tag: tagHello, Buf: b})
+		if err != nil {
+			if isOver(err) || !r.pause(askAgain) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-op.Done():
+		case <-r.ctx.Done():
+			op.Cancel()
+			<-op.Done()
+			return
+		}
+		c, err := op.Wait(r.ctx)
+		var long *efa.TooLongError
+		switch {
+		case errors.As(err, &long):
+			r.counts.malformed.Add(1)
+			r.discard(long.Claimed)
+		case isOver(err):
+			return
+		case err != nil:
+		case c.N < frameHead || kind(b[0]) != kindHello:
+			r.counts.malformed.Add(1)
+		case r.mayAnswer(&c.Message): // else it comes again
+			if n := r.strangers.put(r, arrival{message: c.Message}, b[:c.N]); n != nil {
+				go n.run(r) // not in served: Close may be called there
+			}
+		}
+	}
+}
+
+// isOver reports whether an error is the end of the endpoint.
+func isOver(err error) bool {
+	return errors.Is(err, efa.ErrClosed) || errors.Is(err, efa.ErrIO) || errors.Is(err, efa.ErrBadState)
+}
+
+// pause waits a while, and reports whether the Remote is still there.
+func (r *Remote) pause(d time.Duration) bool {
+	timer := clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.ctx.Done():
+		return false
+	}
+}
+
 // sort finds the lane of what has come. It returns the lane if it is to be run.
 func (r *Remote) sort(a arrival, b []byte) *lane {
 	l, k := r.names.of(a.message.From), kind(0)
@@ -59,9 +147,9 @@ func (r *Remote) sort(a arrival, b []byte) *lane {
 	switch {
 	case l != nil && k == kindCredit: // which is what senders here may be waiting for
 		r.frame(l, &a.message, b)
-	case l != nil && k != kindHello:
+	case l != nil:
 		return l.lane.put(r, a, b)
-	case k == kindHello || k == kindData || k == kindPing: // they are answered
+	case k == kindData || k == kindPing: // they are answered
 		if r.mayAnswer(&a.message) { // else they come again
 			return r.strangers.put(r, a, b)
 		}
