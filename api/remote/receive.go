@@ -81,10 +81,10 @@ func (r *Remote) next() (efa.Delivery, error) {
 			}
 		}
 	}
-	return r.ep.NextTag(r.ctx, efa.Match{Tag: tagFrames, Ignore: tagFrames ^ tagCredit}, efa.OnePacket)
+	return r.ep.NextTag(r.ctx, efa.Match{Tag: tagFrames, Ignore: tagFrames ^ tagHello | tagFrames ^ tagCredit}, efa.OnePacket)
 }
 
-// greeted takes HELLO, for which there is always a receive: it waits behind nothing.
+// greeted takes HELLO, too, for which there is always a receive: it waits behind no frame of another kind.
 func (r *Remote) greeted() {
 	b := make([]byte, frameHead+maxHello)
 	for {
@@ -147,9 +147,9 @@ func (r *Remote) sort(a arrival, b []byte) *lane {
 	switch {
 	case l != nil && k == kindCredit: // which is what senders here may be waiting for
 		r.frame(l, &a.message, b)
-	case l != nil:
+	case l != nil && k != kindHello:
 		return l.lane.put(r, a, b)
-	case k == kindData || k == kindPing: // they are answered
+	case k == kindHello || k == kindData || k == kindPing: // they are answered
 		if r.mayAnswer(&a.message) { // else they come again
 			return r.strangers.put(r, a, b)
 		}
