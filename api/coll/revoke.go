@@ -82,8 +82,8 @@ func (g *group) fail(e *RankError) error {
 	return e
 }
 
-// telling is the context of what tells other ranks: who waits for a place for it waits no longer than reachTime,
-// and not beyond the time that Close has.
+// telling is the context of sends that tell other ranks: they wait for their places no longer than reachTime, and
+// not beyond the time that Close has.
 func (g *group) telling() (context.Context, context.CancelFunc) {
 	if g.family.simulated() { // a rank that keeps others waiting lives
 		return context.WithCancel(context.Background())

@@ -161,8 +161,9 @@ func (r *Remote) sort(a arrival, b []byte) *lane {
 
 func (r *Remote) mayAnswer(m *efa.Message) bool { return r.answers.may(m.Raw(), answersEvery, r.now()) }
 
-// lane is what comes from one peer, in its order, and is handled by one goroutine as long as there is something. What is not the Remote's own may hold that up: a bounded mailbox that is full, a codec, a
-// subscriber of dead letters, a peer that does not send the rest of a long frame.
+// lane is what comes from one peer, in its order, and is handled by one goroutine as long as there is something.
+// What is not the Remote's own may hold that up: a bounded mailbox that is full, a codec, a subscriber of dead
+// letters, a peer that does not send the rest of a long frame.
 type lane struct {
 	of   *link       // nil: of all peers without a session
 	over atomic.Bool // what waits is of no use any more
