@@ -2,7 +2,9 @@ package remote_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,7 +76,7 @@ func TestBounded(t *testing.T) {
 	require.NoError(t, c.Close(soon(t)))
 }
 
-// TestSlowly: a peer whose messages take a moment each does not have the time of all others.
+// TestSlowly: peers whose messages take a moment each do not have the time of all others.
 func TestSlowly(t *testing.T) {
 	f, err := sim.New(sim.Config{InOrder: true})
 	require.NoError(t, err)
@@ -91,9 +93,11 @@ func TestSlowly(t *testing.T) {
 		}
 	}, actor.WithMailbox(actor.Bounded(2))), "inbox")
 	require.NoError(t, err)
-	s := strangerOf(t, f, p)
-	for range messages {
-		s.send(data, s.mine, envelope(0, &actor.Touch{}))
+	foes := []*stranger{strangerOf(t, f, p), strangerOf(t, f, p)}
+	for range messages / len(foes) {
+		for _, s := range foes {
+			s.send(data, s.mine, envelope(0, &actor.Touch{}))
+		}
 	}
 	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
 	require.NoError(t, err)
@@ -127,6 +131,34 @@ func TestHeldBack(t *testing.T) {
 	require.Greater(t, p.Stats().Malformed, uint64(0))
 	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
 	require.NoError(t, err)
+}
+
+// TestBegunAnew: what waits of a session is dropped when its peer begins another one, whose messages would
+// come before it.
+func TestBegunAnew(t *testing.T) {
+	f, err := sim.New(sim.Config{InOrder: true})
+	require.NoError(t, err)
+	p := start(t, f, remote.Config{})
+	got, may := p.bounded(t)
+	s := strangerOf(t, f, p)
+	say := func(n int) {
+		b := text(text(append(text([]byte{0}, "slow"), 0), "json"), "*remote_test.word")
+		s.send(data, s.mine, text(b, fmt.Sprintf(`{"N":%d}`, n)))
+	}
+	const messages = 20
+	for i := range messages {
+		say(i)
+	}
+	s.send(hello, strangers+1, saying(s.name(), s.name()))
+	_, body := s.next(welcome)
+	s.mine = binary.LittleEndian.Uint64(body[1:])
+	say(messages)
+	close(may)
+	old := 0
+	for next[*word](t, got).N != messages {
+		old++
+	}
+	require.LessOrEqual(t, old, 4) // one in the actor, two in its mailbox, one on its way there
 }
 
 // TestSubscribers: who subscribes to Connected and Lost may send and ask, also the process that it is

@@ -96,6 +96,13 @@ func (l *link) isUp() bool {
 	return isUp
 }
 
+// peer is where the session's other side is, if it is up.
+func (l *link) peer() (at efa.Addr, isUp bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.at, l.state == up
+}
+
 // post queues a message and has it leave. An urgent one does not wait for room, so that those who
 // receive never wait for those who send.
 func (l *link) post(name string, e *envelope, x letter, codec, typ string, body []byte, urgent bool) error {

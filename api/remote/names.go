@@ -401,6 +401,9 @@ func (t *table) fail(l *link, err error) (tell func()) {
 	if !had.any {
 		return func() {}
 	}
+	if errors.Is(err, errForgotten) { // what is new does not come before what is old
+		l.lane.over.Store(true)
+	}
 	r, retry := t.r, t.r.now()
 	if errors.Is(err, efa.ErrPeerFailed) && t.links[l.at] == l {
 		t.keep(l.at)
@@ -532,7 +535,7 @@ func (t *table) answer(m *efa.Message, frame []byte) {
 	if err != nil {
 		return
 	}
-	op, err := t.r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagFrames, Buf: frame})
+	op, err := t.r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagOf(frame), Buf: frame})
 	if err != nil {
 		t.release(at)
 		return
