@@ -80,15 +80,30 @@ func newConn(h *hub, p *peer) *Conn {
 	c.life, c.giveUp = context.WithCancel(h.ctx)
 	c.in.init()
 	c.out.init()
-	h.byID.Store(c.id, c)
+	h.naming.Lock()
+	h.byID[c.id] = c
+	h.naming.Unlock()
 	return c
 }
 
-// leave forgets the connection.
+// leave forgets the connection, and throws away what has come for it and was not taken. What comes from now on is
+// not wanted, see hub.wanted.
 func (c *Conn) leave() {
 	c.giveUp()
-	c.hub.byID.Delete(c.id)
-	c.hub.leave(c)
+	h := c.hub
+	h.naming.Lock()
+	delete(h.byID, c.id)
+	h.naming.Unlock()
+	for _, l := range []lane{laneStream, laneBulk, laneBack} {
+		for {
+			cl, err := h.ep.ClaimTag(h.ctx, l.match(c.id), c.from...)
+			if err != nil {
+				break // there is nothing
+			}
+			c.peer.bin.put(h, cl)
+		}
+	}
+	h.leave(c)
 }
 
 // begin says what the other side has answered.

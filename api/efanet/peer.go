@@ -327,8 +327,8 @@ func (h *hub) heard(p *peer, op *efa.Op) error {
 	}
 	if f.kind == kindGone {
 		h.gone(p, f.value)
-	} else if c, ok := h.byID.Load(f.value); ok && c.(*Conn).peer == p {
-		c.(*Conn).in.press()
+	} else if c := h.conn(f.value); c != nil && c.peer == p {
+		c.in.press()
 	}
 	return nil
 }
