@@ -39,6 +39,9 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 	if e.srx != nil && e.srx.arrive(rxe, match.KindOf(pkt.Tagged), pkt.Tag) {
 		return
 	}
+	if e.cfg.Wanted != nil && e.discard(rxe, pkt) {
+		return
+	}
 	e.env.Counters.Unexpected++
 	e.table.AddMsg(rxe.List())
 	rxe.Unexpected()
@@ -46,6 +49,25 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		e.claims.waits.offer(&e.claims)
 	}
 }
+
+// discard throws a message of one packet away if the application does not want it.
+func (e *Endpoint) discard(rxe *ope.Rxe, pkt *peer.Packet) bool {
+	if !pkt.Whole() || e.cfg.Wanted(pkt.Link.Handle, pkt.Tagged, pkt.Tag) {
+		return false
+	}
+	e.env.Counters.Unwanted++
+	r := ope.Request{ID: noID, Kind: ope.KindTake, Flags: ope.Discard, Sink: nobody{}}
+	rxe.MatchLast(e.pools.Entries.Get(&r, e.env.Sh.Now()))
+	return true
+}
+
+// noID is the id of a request that is nobody's.
+const noID = ^uint64(0)
+
+// nobody is the Sink of such a request.
+type nobody struct{}
+
+func (nobody) Done(*ope.Request, *ope.Result) {}
 
 // handleSpecial looks at a message that is a part, or comes when not every message is taken. It
 // reports false if it begins like others.

@@ -149,6 +149,7 @@ type Counters struct {
 	PeersReturned                  uint64 // times that one which had failed was taken back
 	PeersSilent                    uint64 // of them, those that did not respond
 	Unexpected                     uint64
+	Unwanted                       uint64 // messages that were thrown away as they came
 	StrangersHeld                  uint64 // times that one was held back for want of room
 	StrangersRested                uint64 // times that one was let go until it is heard again
 	Copied                         uint64 // bytes of messages that were copied here, the device's own copies aside

@@ -18,6 +18,7 @@ type peer struct {
 	text   string // its address
 	news   chan struct{}
 	failed atomic.Pointer[error] // why nothing reaches it any more
+	silent atomic.Bool           // a Close has waited for it in vain, since it has answered last
 	bin    bin                   // of what it sends that is no frame
 
 	// The hub's lock guards what follows.
@@ -326,8 +327,8 @@ func (h *hub) heard(p *peer, op *efa.Op) error {
 	}
 	if f.kind == kindGone {
 		h.gone(p, f.value)
-	} else if c, ok := h.byID.Load(f.value); ok && c.(*Conn).peer == p {
-		c.(*Conn).in.press()
+	} else if c := h.conn(f.value); c != nil && c.peer == p {
+		c.in.press()
 	}
 	return nil
 }
@@ -341,17 +342,23 @@ func (h *hub) ask(p *peer, before *efa.Op) *efa.Op {
 			return before
 		}
 	}
-	h.mu.Lock()
-	q, conns := ping{p.theirs, h.ep.Address().String()}, len(p.on)
-	h.mu.Unlock()
+	q, conns := h.question(p)
 	if conns == 0 {
 		return nil
 	}
-	op, err := h.ep.Start(&efa.SendReq{To: p.at, Tagged: true, Tag: laneOpen.tag(0), Buf: q.marshal(), HasData: true, Data: head(kindPing, 0)})
+	op, err := h.ep.Start(&efa.SendReq{To: p.at, Tagged: true, Tag: laneOpen.tag(0), Buf: q, HasData: true, Data: head(kindPing, 0)})
 	if err != nil {
 		return nil // the next time will do
 	}
 	return op
+}
+
+// question is the body of a PING, about so many connections.
+func (h *hub) question(p *peer) (body []byte, conns int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	q := ping{p.theirs, h.local.String()}
+	return q.marshal(), len(p.on)
 }
 
 // answer answers one thing that the peer has asked, and returns the answer that is on its way;
