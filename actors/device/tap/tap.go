@@ -23,7 +23,8 @@ type Record struct {
 	// Packet is valid during the call; nil of RDMA.
 	Packet []byte
 
-	Again  bool // a packet that was sent before, and met RNR or a cut connection; a software device's own resends, too
+	Again  bool // a packet that was sent before, and met RNR or a cut connection
+	Own    bool // Again, by a software device itself: no request to it
 	Kind   device.WR
 	HasImm bool
 	Imm    uint32
@@ -110,12 +111,12 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 	if err := q.QP.PostSend(wr); err != nil {
 		return err
 	}
-	q.sent(wr, wr.Again)
+	q.sent(wr, false)
 	return nil
 }
 
-// sent records a request.
-func (q *tappedQP) sent(wr *device.SendWR, again bool) {
+// sent records a request, or, if it is the device's own, that the device carries out one once more.
+func (q *tappedQP) sent(wr *device.SendWR, own bool) {
 	packet := wr.Header
 	switch {
 	case wr.Kind != device.WRSend:
@@ -129,7 +130,7 @@ func (q *tappedQP) sent(wr *device.SendWR, again bool) {
 		Time: q.sink.Now(), Out: true,
 		From: q.selfOn(wr.AH), To: wire.MakeRawAddr(q.gid(wr.AH), wr.QPN, wr.QKey), Packet: packet,
 		Kind: wr.Kind, HasImm: wr.HasImm, Imm: wr.Imm, Len: wr.Len(),
-		RKey: wr.RKey, Remote: wr.Remote, Again: again,
+		RKey: wr.RKey, Remote: wr.Remote, Again: wr.Again || own, Own: own,
 	})
 }
 

@@ -119,7 +119,7 @@ func TestResent(t *testing.T) {
 	got := rec.Take()
 	require.Len(t, got, 3)
 	for i, r := range got {
-		want.Again, want.Time = i > 0, r.Time
+		want.Again, want.Own, want.Time = i > 0, i > 0, r.Time
 		require.Equal(t, want, r)
 	}
 }
