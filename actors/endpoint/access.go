@@ -51,10 +51,17 @@ func (a *access) onRequest(pkt *peer.Packet) {
 		a.over(pkt, pkt.SendID)
 	case a.closing.state != open || pkt.Link.Err != nil:
 		pkt.Free()
+	default:
+		a.carryOut(pkt)
+	}
+}
+
+// carryOut takes a request for memory.
+func (a *access) carryOut(pkt *peer.Packet) {
+	switch t := pkt.Type; {
 	case a.forbids(pkt):
 		pkt.Free()
-	case len(a.starved.pkts) > 0 || !a.pools.HasRoom():
-		a.starved.add(pkt)
+	case a.starved.takes(pkt):
 	case t.IsRTW():
 		a.onWrite(pkt)
 	case t.IsRTR():
@@ -233,13 +240,14 @@ func (a *access) over(pkt *peer.Packet, id uint32) {
 func (a *access) abortReceive(pkt *peer.Packet) {
 	l := pkt.Link
 	var found *ope.Rxe
-	if !a.starved.remove(l, pkt.MsgID) && l.MaySearch() {
+	removed := len(a.starved.pkts) > 0 && a.starved.remove(l, pkt.MsgID)
+	if l.MaySearch() {
 		a.pools.EachRx(func(r *ope.Rxe) {
 			if r.Link() == l && r.MsgID() == pkt.MsgID && r.IsMessage() {
 				found = r
 			}
 		})
-		if found == nil {
+		if found == nil && !removed {
 			l.NotFound()
 		}
 	}

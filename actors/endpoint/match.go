@@ -3,6 +3,7 @@ package endpoint
 import (
 	"slices"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
@@ -99,30 +100,100 @@ func (e *Endpoint) handleSpecial(pkt *peer.Packet) bool {
 
 // starved is the requests of peers for which no operation is free, since there are MaxOps, in the order in
 // which they came. They count as memory of their peers, who are held back; where a device cannot do
-// that, reposting slows for all (pressure). When operations are free they go on, before any other request.
+// that, reposting slows for all (pressure). When operations are free they go on, before any other request that needs the same.
 type starved struct {
-	e    *Endpoint
-	pkts []*peer.Packet
+	e       *Endpoint
+	pkts    []*peer.Packet // messages and writes: they need an rxe; and atomics behind them
+	answers []*peer.Packet // what has data answered: it needs a txe, and holds up no message
 }
 
-// add has a request wait.
+// add has a message or a write wait.
 func (s *starved) add(pkt *peer.Packet) {
+	s.hold(pkt)
+	s.pkts = append(s.pkts, pkt)
+	s.e.special = true
+}
+
+// hold keeps a packet, and holds its peer back.
+func (s *starved) hold(pkt *peer.Packet) {
 	s.e.env.Counters.NoRoom++
+	s.e.env.Weigh = true
 	pkt.Own()
 	pkt.Link.HoldBackForOps()
-	s.pkts = append(s.pkts, pkt)
-	s.e.special, s.e.env.Weigh = true, true
 }
 
-// retry has the requests go on for which there are operations now.
+// takes reports whether a request for memory has to wait, and keeps it then.
+func (s *starved) takes(pkt *peer.Packet) bool {
+	p := s.e.pools
+	switch {
+	case pkt.Type.IsRTW():
+		if len(s.pkts) == 0 && p.HasRx() {
+			return false
+		}
+		s.add(pkt)
+	case pkt.Type.IsRTR() || atomics.FormOf(pkt.Type) != atomics.Write:
+		if len(s.answers) == 0 && p.HasTx() {
+			return false
+		}
+		s.hold(pkt)
+		s.answers = append(s.answers, pkt)
+	default: // an atomic without an answer needs neither, and does not overtake a write
+		if len(s.pkts) == 0 {
+			return false
+		}
+		s.add(pkt)
+	}
+	return true
+}
+
+// empty reports whether nothing waits.
+func (s *starved) empty() bool { return len(s.pkts) == 0 && len(s.answers) == 0 }
+
+// retry has the requests go on for which there are operations now. While one goes on it is the first.
 func (s *starved) retry() {
-	for len(s.pkts) > 0 && s.e.pools.HasRoom() {
+	for len(s.answers) > 0 && s.e.pools.HasTx() {
+		pkts := s.answers
+		s.answers = nil
+		s.e.access.onRequest(pkts[0])
+		s.answers = append(pkts[1:], s.answers...)
+	}
+	for len(s.pkts) > 0 && s.e.pools.HasRx() {
 		pkts := s.pkts
-		s.pkts = nil // while it goes on: it is the first
-		s.e.resume(pkts[0])
-		s.pkts = append(pkts[1:], s.pkts...)
+		s.pkts, s.e.special = nil, s.e.closing.state != open
+		first := pkts[0]
+		m := first.Multi
+		if s.wasTaken(first) {
+			s.e.access.carryOut(first)
+		} else {
+			s.e.Accept(first)
+		}
+		s.pkts = append(s.begun(m, pkts[1:]), s.pkts...)
 	}
 	s.e.special = s.e.closing.state != open || len(s.pkts) > 0
+}
+
+// wasTaken reports whether a packet is a write or an atomic that was acknowledged before its peer failed, who may come back.
+func (s *starved) wasTaken(pkt *peer.Packet) bool {
+	return s.e.closing.state == open && !pkt.Type.IsRTM() && pkt.Whole() && pkt.Link.MayReturn()
+}
+
+// begun delivers the packets of a message that has begun, which need no operation, and returns the others.
+func (s *starved) begun(m *peer.Multi, pkts []*peer.Packet) []*peer.Packet {
+	if m == nil || !slices.ContainsFunc(pkts, func(pkt *peer.Packet) bool { return pkt.Multi == m }) || m.Rx.IsZero() {
+		return pkts
+	}
+	var own []*peer.Packet
+	pkts = slices.DeleteFunc(pkts, func(pkt *peer.Packet) bool {
+		if pkt.Multi == m {
+			own = append(own, pkt)
+			return true
+		}
+		return false
+	})
+	for _, pkt := range own {
+		s.e.cfg.Shard.Call(m.Rx, pkt.Deliver())
+	}
+	return pkts
 }
 
 // remove drops the packets of a message that its sender gives up, and reports whether there were some.
@@ -140,26 +211,10 @@ func (s *starved) remove(l *peer.Link, id uint32) bool {
 
 // drop drops all, since the endpoint closes.
 func (s *starved) drop() {
-	for _, pkt := range s.pkts {
+	for _, pkt := range slices.Concat(s.pkts, s.answers) {
 		pkt.Free()
 	}
-	s.pkts = nil
-}
-
-// resume has a request go on that was starved.
-func (e *Endpoint) resume(pkt *peer.Packet) {
-	if !pkt.Type.IsRTM() {
-		e.access.onRequest(pkt)
-		return
-	}
-	if e.handleSpecial(pkt) {
-		return
-	}
-	r := e.pools.Begin(pkt)
-	r.Unexpected()
-	kind, tag, from := r.Key()
-	e.rematch(r, kind, tag, from)
-	e.claims.waits.offer(&e.claims)
+	s.pkts, s.answers = nil, nil
 }
 
 func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }

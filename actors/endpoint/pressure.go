@@ -81,7 +81,7 @@ func (p *pressure) check() {
 
 // calm reports whether check has nothing to do.
 func (p *pressure) calm() bool {
-	return p.env.Mem.Total() <= p.env.Config.TotalMemory && !p.holding() && len(p.starved.pkts) == 0
+	return p.env.Mem.Total() <= p.env.Config.TotalMemory && !p.holding() && p.starved.empty()
 }
 
 // holding reports whether peers may get nothing through.

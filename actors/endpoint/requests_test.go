@@ -476,3 +476,112 @@ func TestGivenUpWhenComplete(t *testing.T) {
 	giveUp(1)
 	require.Zero(t, second.Ends)
 }
+
+func fewOps(t *testing.T, most int) (*script.Rig, *script.Remote, func(x *script.Remote, line ...string)) {
+	cfg := set(settings.Settings{RecvQueue: 128})
+	cfg.Settings.MaxOps = most
+	r, a := start(t, script.Config{Info: device.Info{HoldsBack: true}, Endpoint: cfg})
+	r.Auto = true
+	return r, a, func(x *script.Remote, line ...string) {
+		p, err := r.Packet(x, line)
+		require.NoError(t, err)
+		require.True(t, r.Inject(x, p))
+		r.Run()
+	}
+}
+
+// TestGivenUpWhileStarved: a message of which the first packet got the last operation, and the second waits, is given up.
+func TestGivenUpWhileStarved(t *testing.T) {
+	r, a, send := fewOps(t, 32)
+	for i := range 32 {
+		send(a, "EAGER_MSGRTM", fmt.Sprint("msg_id=", i), "len=1")
+	}
+	send(a, "MEDIUM_MSGRTM", "msg_id=32", "msg_length=100", "len=40")
+	send(a, "EAGER_MSGRTM", "msg_id=33", "len=3")
+	send(a, "MEDIUM_MSGRTM", "msg_id=32", "msg_length=100", "seg_offset=40", "len=40")
+	one := r.Recv(a, 1000, 0, 0, 0)
+	r.Run()
+	require.Equal(t, 1, one.Ends)
+	var ops []*script.Op
+	send(a, "PEER_ERROR", "op_id=32", "ref_kind=msg_id")
+	for range 32 {
+		ops = append(ops, r.Recv(a, 1000, 0, 0, 0))
+		r.Run()
+	}
+	for i, o := range ops {
+		require.Equal(t, 1, o.Ends, "receive %d", i)
+	}
+}
+
+// TestBegunGoesOn: a message that has begun waits for none that has no operation.
+func TestBegunGoesOn(t *testing.T) {
+	r, a, send := fewOps(t, 32)
+	for i := range 32 {
+		send(a, "EAGER_TAGRTM", fmt.Sprint("msg_id=", i), "tag=1", "len=1")
+	}
+	send(a, "MEDIUM_TAGRTM", "msg_id=32", "tag=2", "msg_length=100", "len=60")
+	send(a, "EAGER_TAGRTM", "msg_id=33", "tag=3", "len=3")
+	send(a, "MEDIUM_TAGRTM", "msg_id=32", "tag=2", "msg_length=100", "seg_offset=60", "len=40")
+	two := r.Recv(a, 1000, ope.Tagged, 2, 0)
+	r.Run()
+	one := r.Recv(a, 1000, ope.Tagged, 1, 0)
+	r.Run()
+	require.Equal(t, 1, one.Ends)
+	r.Advance(60e9)
+	require.Equal(t, 1, two.Ends)
+}
+
+// TestAnswersHoldUpNoMessage: a read that waits for a free txe holds up no message, nor a write.
+func TestAnswersHoldUpNoMessage(t *testing.T) {
+	cfg := set(settings.Settings{RecvQueue: 128})
+	cfg.Settings.MaxOps = 32
+	r, a := start(t, script.Config{Info: device.Info{HoldsBack: true}, Endpoint: cfg})
+	b := addPeer(t, r, "b", 2)
+	mem, err := r.Register("mem", 10, script.Rights{RemoteRead: true, RemoteWrite: true}, false)
+	require.NoError(t, err)
+	for range 32 {
+		r.Send(b, 10, 0, 0, 0)
+		r.Run()
+	}
+	send := func(x *script.Remote, line ...string) {
+		p, err := r.Packet(x, line)
+		require.NoError(t, err)
+		require.True(t, r.Inject(x, p))
+		r.Run()
+	}
+	one := r.Recv(a, 1000, 0, 0, 0)
+	two := r.Recv(a, 1000, 0, 0, 0)
+	r.Run()
+	send(a, "EAGER_MSGRTM", "msg_id=0", "len=1")
+	require.Equal(t, 1, one.Ends)
+	send(a, "SHORT_RTR", "rma_iov=mem+0:10", "msg_length=10")
+	send(a, "EAGER_RTW", "rma_iov=mem+0:10", "len=10", "seed=3")
+	send(a, "EAGER_MSGRTM", "msg_id=1", "len=1")
+	r.Advance(5e9)
+	require.Equal(t, 1, two.Ends)
+	require.NotZero(t, mem.Bytes()[0])
+}
+
+// TestStarvedOfPeerThatIsAway: a write that waited is carried out although its peer has failed meanwhile.
+func TestStarvedOfPeerThatIsAway(t *testing.T) {
+	r, a, send := fewOps(t, 32)
+	mem, err := r.Register("mem", 10, script.Rights{RemoteRead: true, RemoteWrite: true}, false)
+	require.NoError(t, err)
+	b := addPeer(t, r, "b", 2)
+	for i := range 32 {
+		send(b, "EAGER_MSGRTM", fmt.Sprint("msg_id=", i), "len=1")
+	}
+	send(a, "EAGER_RTW", "rma_iov=mem+0:10", "len=10", "seed=3")
+	require.Zero(t, mem.Bytes()[0])
+	r.Auto = false
+	r.Send(a, 10, 0, 0, 0)
+	r.Run()
+	for _, s := range r.QP.Flying() {
+		r.QP.Complete(s, device.StatusUnresponsive)
+	}
+	r.Run()
+	r.Recv(b, 10, 0, 0, 0)
+	r.Run()
+	r.Advance(5e6)
+	require.NotZero(t, mem.Bytes()[0])
+}

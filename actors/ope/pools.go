@@ -159,10 +159,11 @@ func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 // unasked reports whether delivery complete and READ_NACK go to a peer that has not said what it knows.
 func (p *Pools) unasked(l *peer.Link) bool { return !p.waits.known && !l.Known() }
 
-// HasRoom reports whether one more request of a peer's can be carried out.
-func (p *Pools) HasRoom() bool {
-	return (p.rxFree != nil || p.growRx()) && (p.txFree != nil || p.growTx())
-}
+// HasRx reports whether one more operation that receives can begin.
+func (p *Pools) HasRx() bool { return p.rxFree != nil || p.growRx() }
+
+// HasTx reports whether one more operation that sends can begin.
+func (p *Pools) HasTx() bool { return p.txFree != nil || p.growTx() }
 
 // Read begins a read of ours from l's memory. False: there are MaxOps operations that
 // receive, and nothing has happened.
