@@ -95,7 +95,7 @@ func (c *Conn) leave() {
 	delete(h.byID, c.id)
 	h.naming.Unlock()
 	for _, l := range []lane{laneStream, laneBulk, laneBack} {
-		for {
+		for range maxConns { // who sends more meanwhile has it counted until its end
 			cl, err := h.ep.ClaimTag(h.ctx, l.match(c.id), c.from...)
 			if err != nil {
 				break // there is nothing
@@ -218,7 +218,11 @@ func (c *Conn) Close() error {
 	select {
 	case <-c.flushed:
 	case <-ctx.Done():
-		c.peer.silent.Store(true)
+		select {
+		case <-c.flushed:
+		default:
+			c.peer.silent.Store(true)
+		}
 		return nil
 	}
 	if c.out.behind { // which the other side has when it has read FIN
@@ -302,8 +306,16 @@ func (c *Conn) last(ctx context.Context, k kind, value uint64) error {
 	if err := c.send(ctx, laneStream, k, value, nil); err != nil {
 		return err
 	}
+	select {
+	case c.peer.asks <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	q, _ := c.hub.question(c.peer)
 	err := c.hub.ep.SendTag(ctx, c.peer.at, laneOpen.tag(0), q, efa.Complete(efa.Delivered), efa.Data(head(kindPing, 0)))
+	if err == nil || ctx.Err() == nil { // else it stays under way
+		<-c.peer.asks
+	}
 	if err == nil {
 		c.peer.silent.Store(false)
 	}

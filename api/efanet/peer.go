@@ -19,6 +19,7 @@ type peer struct {
 	news   chan struct{}
 	failed atomic.Pointer[error] // why nothing reaches it any more
 	silent atomic.Bool           // a Close has waited for it in vain, since it has answered last
+	asks   chan struct{}         // has an element for each PING behind a FIN that has no receipt
 	bin    bin                   // of what it sends that is no frame
 
 	// The hub's lock guards what follows.
@@ -37,6 +38,10 @@ type peer struct {
 // maxOpens is how many connections a peer may ask for at a time. One that keeps to the protocol
 // counts them as its own, so it never has more.
 const maxOpens = maxConns
+
+// maxAsks is how many connections that end may ask a peer at a time whether it has everything. An operation of one that
+// takes no questions stays for good.
+const maxAsks = 64
 
 // err is why nothing reaches the peer any more; nil: it is alive as far as is known.
 func (p *peer) err() error {
@@ -64,7 +69,7 @@ func (h *hub) peerAt(at efa.Addr, text string) *peer {
 	if p != nil && p.rests {
 		h.idle = without(h.idle, p)
 	}
-	p = &peer{at: at, text: text, news: make(chan struct{}, 1), on: map[*Conn]struct{}{}, mine: h.nextEpoch()}
+	p = &peer{at: at, text: text, news: make(chan struct{}, 1), asks: make(chan struct{}, maxAsks), on: map[*Conn]struct{}{}, mine: h.nextEpoch()}
 	h.peers[at] = p
 	h.served.Go(func() { h.attend(p) })
 	return p
