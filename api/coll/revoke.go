@@ -97,12 +97,26 @@ func (g *group) notify(e *RankError) {
 	msg := g.encode(e)
 	ctx, cancel := g.telling()
 	defer cancel()
+	var again []efa.Addr // there was no place for them: first those that wait for none
 	for r, peer := range g.peers {
-		if r != g.rank {
-			// A rank that cannot be reached is dead, or its endpoint is.
-			_ = g.family.ep.SendTag(ctx, peer, revokeTag(g.id), msg, efa.Inject)
+		if r == g.rank {
+			continue
+		}
+		if _, err := g.tell(peer, msg); err != nil {
+			again = append(again, peer)
 		}
 	}
+	for _, peer := range again {
+		// A rank that cannot be reached is dead, or its endpoint is.
+		_ = g.family.ep.SendTag(ctx, peer, revokeTag(g.id), msg, efa.Inject)
+	}
+}
+
+// tell begins to tell a rank, which waits for nothing.
+func (g *group) tell(peer efa.Addr, msg []byte) (*efa.Op, error) {
+	return g.family.ep.Start(&efa.SendReq{
+		To: peer, Buf: msg, Tagged: true, Tag: revokeTag(g.id), Level: efa.Transmitted,
+	})
 }
 
 // reach is notify of a death that was found here, and reports whether another rank than the dead
@@ -118,9 +132,7 @@ func (g *group) reach(e *RankError) bool {
 		if r == g.rank {
 			continue
 		}
-		op, err := g.family.ep.Start(&efa.SendReq{
-			To: peer, Buf: msg, Tagged: true, Tag: revokeTag(g.id), Level: efa.Transmitted,
-		})
+		op, err := g.tell(peer, msg)
 		switch {
 		case err != nil:
 			reached = reached || ours(err) // nothing is known of it
