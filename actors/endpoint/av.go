@@ -124,6 +124,10 @@ func (p *peers) install(l *peer.Link) {
 		p.replaced = append(p.replaced, former)
 		p.env.Sh.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
+	if c := p.checks.byAddr[qpAddrOf(l.Addr)]; c != nil { // the application has inserted it
+		p.checks.contest(c, p.routes.get(l.AH, l.QPN))
+		p.checks.letGo(c)
+	}
 }
 
 // forget drops a peer that has failed and that no handle names, so that only its connid
@@ -147,7 +151,7 @@ func (p *peers) drop(l *peer.Link) {
 func (p *peers) reap() {
 	keep := p.replaced[:0]
 	for _, l := range p.replaced {
-		if l.Busy() || l.Charged() > 0 || p.env.Q.Holds(l.Peer) {
+		if l.Busy() || l.Charged() > 0 || p.env.Q.Holds(l.Peer) || !p.env.Sh.Unburdened(l.Peer) {
 			keep = append(keep, l)
 			continue
 		}
@@ -329,9 +333,10 @@ func (p *peers) bind(l *peer.Link, handle uint64) {
 	}
 }
 
-// insert binds peers that were known before their addresses got the n handles from first.
+// insert binds peers that were known before their addresses got the n handles from first. A place where newcomers
+// wait is held back no more.
 func (p *peers) insert(first, n uint64) {
-	if p.implicit.size()+len(p.overflow.entries) == 0 {
+	if p.implicit.size()+len(p.overflow.entries)+len(p.checks.byAddr) == 0 {
 		return
 	}
 	for h := first; h < first+n; h++ {
@@ -341,6 +346,10 @@ func (p *peers) insert(first, n uint64) {
 		}
 		if l := p.find(addr); l != nil && l.Handle == peer.Unlisted {
 			p.bind(l, h)
+		}
+		if c := p.checks.byAddr[qpAddrOf(addr)]; c != nil {
+			c.listed = true
+			p.checks.letGo(c)
 		}
 	}
 }
@@ -468,6 +477,14 @@ func (r *routes) gid(ah device.AH, gid device.GID) device.GID {
 	return gid
 }
 
+// uncache has the packets of l looked up by find.
+func (r *routes) uncache(l *peer.Link) {
+	key := cacheKey(l.AH, l.QPN)
+	if c := &r.cache[(key^key>>16)%cacheSize]; c.key == key {
+		*c = cacheEntry{}
+	}
+}
+
 // set makes l the current peer at its queue pair, and returns the one that it replaces.
 func (r *routes) set(l *peer.Link) (former *peer.Link) {
 	clear(r.cache[:])
@@ -564,6 +581,7 @@ func (x *route) isFormer(connid uint32) bool {
 // there goes by way of the endpoint.
 type connidCheck struct {
 	at     qpAddr
+	route  *route     // of the place, nil if there is none
 	link   *peer.Link // on trial; nil: none may be let in yet
 	began  clock.Time
 	heard  clock.Time // the last packet that waits came
@@ -573,6 +591,8 @@ type connidCheck struct {
 	gone   []*device.Gone // of those that sent some of pkts
 	bytes  int64          // that pkts count for
 	late   bool           // link was not there: its packets are late
+	ended  bool           // link was there, and has ended: the device says so
+	listed bool           // the application has inserted an address there, which may send: it is not held back
 	holds  bool           // the place is held back, by ah
 	ah     device.AH
 }
@@ -597,6 +617,7 @@ type connidChecks struct {
 	peers   *peers
 	byAddr  map[qpAddr]*connidCheck
 	order   []*connidCheck // those on trial, the oldest first; some are over
+	retried *connidCheck   // of which the packets are handled once more: if they have to wait again, its place stays as it is
 	timer   shard.Timer
 	tick    checkTick
 	waiting []*connidCheck // those that may not be let in yet
@@ -624,8 +645,7 @@ func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
 		t.wait(r, addr)
 		return
 	}
-	c := t.begin(addr)
-	c.link = p.newPeer(addr, ah, peer.Unlisted, p.book.Now())
+	c := t.begin(addr, p.newPeer(addr, ah, peer.Unlisted, p.book.Now()))
 	if t.order = append(t.order, c); len(t.order) == 1 {
 		t.startTimer()
 	}
@@ -637,53 +657,76 @@ func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
 // wait has a packet wait whose sender may not be let in yet: too many came at its place, or the device has no address
 // handle to give, for want of memory or descriptors.
 func (t *connidChecks) wait(r *device.RecvPkt, addr wire.RawAddr) {
-	c := t.begin(addr)
-	if t.waiting = append(t.waiting, c); !t.retry.Active() {
-		env := t.peers.env
-		env.Sh.StartTimer(&t.retry, connidEvery, env.Endpoint, &t.again)
+	c := t.byAddr[qpAddrOf(addr)]
+	if c == nil {
+		c = t.begin(addr, nil)
+		if t.waiting = append(t.waiting, c); !t.retry.Active() {
+			env := t.peers.env
+			env.Sh.StartTimer(&t.retry, connidEvery, env.Endpoint, &t.again)
+		}
 	}
 	t.keep(c, r)
 }
 
-// begin makes the check of a place, of which there is none.
-func (t *connidChecks) begin(addr wire.RawAddr) *connidCheck {
-	c := &connidCheck{at: qpAddrOf(addr), began: t.peers.env.Sh.Now()}
+// begin makes the check of a place, of which there is none, with link on trial if it is not nil.
+func (t *connidChecks) begin(addr wire.RawAddr, link *peer.Link) *connidCheck {
+	c := &connidCheck{at: qpAddrOf(addr), link: link, began: t.peers.env.Sh.Now()}
+	var x *route
+	if was := t.retried; was != nil && was.at == c.at {
+		x, c.listed, c.holds, c.ah = was.route, was.listed, was.holds, was.ah
+		t.retried = nil
+	}
+	if x == nil || x.cur == nil {
+		x = t.peers.route(device.UnknownAH, c.at.qpn, c.at.gid)
+	}
 	if t.byAddr == nil {
 		t.byAddr = make(map[qpAddr]*connidCheck)
 	}
 	t.byAddr[c.at] = c
-	t.peers.contest(c.at, true)
+	t.contest(c, x)
 	return c
 }
 
 // end ends a check. Its packets are the caller's.
 func (t *connidChecks) end(c *connidCheck) {
 	delete(t.byAddr, c.at)
-	t.peers.contest(c.at, false)
+	if c.route != nil {
+		c.route.uncontest()
+	}
+	t.letGo(c)
+}
+
+// letGo lets the messages from a place come again.
+func (t *connidChecks) letGo(c *connidCheck) {
 	if !c.holds {
 		return
 	}
 	qp := t.peers.qp()
 	_ = qp.HoldBack(c.ah, c.at.qpn, false, 0) // as in hold
 	_ = qp.DestroyAH(c.ah)
+	c.holds = false
 	if l := t.peers.at(c.at.gid, c.at.qpn); l != nil { // its packets were refused, too
 		l.HoldBackAgain()
 	}
 }
 
-// contest has all that comes from a place go by way of the endpoint, or ends that.
-func (p *peers) contest(at qpAddr, on bool) {
-	x := p.route(device.UnknownAH, at.qpn, at.gid)
-	if x == nil {
+// contest has all that comes from a place, by its route if there is one, go by way of the endpoint.
+func (t *connidChecks) contest(c *connidCheck, x *route) {
+	if c.route != nil && c.route != x {
+		c.route.uncontest()
+	}
+	if c.route = x; x == nil {
 		return
 	}
-	clear(p.routes.cache[:])
-	x.contested = on
-	switch {
-	case x.cur == nil:
-	case on:
-		x.cur.Contest()
-	default:
+	if x.contested = true; x.cur != nil {
+		t.peers.routes.uncache(x.cur)
+		x.cur.Contest(c.link != nil)
+	}
+}
+
+// uncontest ends what contest began.
+func (x *route) uncontest() {
+	if x.contested = false; x.cur != nil {
 		x.cur.Uncontest()
 	}
 }
@@ -697,6 +740,8 @@ func (t *connidChecks) take(c *connidCheck, r *device.RecvPkt) {
 		cur = x.cur
 	}
 	id, named := r.View.ConnID()
+	addr := wire.MakeRawAddr(c.at.gid, c.at.qpn, id)
+	_, listed := p.book.Handle(addr)
 	switch {
 	case r.Err != nil && cur == nil:
 		p.onNoAddress(r)
@@ -711,6 +756,11 @@ func (t *connidChecks) take(c *connidCheck, r *device.RecvPkt) {
 		}
 	case named && x != nil && x.isFormer(id):
 		p.dropFormer(r, id)
+	case named && listed:
+		p.admit(r, addr)
+	case !named && cur != nil && c.link == nil: // newcomers that only wait have no HANDSHAKE of ours, and say who they are
+		cur.Contest(false) // else it would send the packet back for ever
+		p.onNameless(r, cur)
 	case c.bytes > p.env.Config.PeerMemory+waitMost:
 		p.dropUntrusted(r, c.at)
 	default:
@@ -728,9 +778,13 @@ func (t *connidChecks) keep(c *connidCheck, r *device.RecvPkt) {
 	}
 }
 
-// hold has the device refuse all messages from a place, until newcomers there are let in.
+// hold has the device refuse all messages from a place, until newcomers there are let in. A peer there that the
+// application knows does not wait for that: there PeerMemory and waitMost must do.
 func (t *connidChecks) hold(c *connidCheck) {
 	p := t.peers
+	if c.link == nil && (c.listed || c.route != nil && c.route.cur != nil && c.route.cur.Handle != peer.Unlisted) {
+		return // a trial does not last
+	}
 	if !c.holds {
 		ah, err := p.createAH(c.at.gid)
 		if err != nil {
@@ -774,124 +828,4 @@ func (p *peers) dropUntrusted(r *device.RecvPkt, at qpAddr) {
 	p.env.Counters.Crowded++
 	p.env.Complain(nil, fmt.Errorf("%w: queue pair %d of %s", peer.ErrUntrusted, at.qpn, at.gid))
 	r.Release()
-}
-
-// onTick ends the trials that have taken too long: our HANDSHAKE has neither arrived nor been refused, and of
-// the newcomer and the peer at its queue pair the one that was heard last is there; or it was refused, and the peer,
-// which has not failed, has not answered.
-func (t *connidChecks) onTick() {
-	now := t.peers.env.Sh.Now()
-	for len(t.order) > 0 && (t.over(t.order[0]) || now.Sub(t.order[0].began) >= trialMost) {
-		c := t.order[0]
-		t.order = t.order[1:]
-		if !t.over(c) {
-			cur := t.peers.at(c.at.gid, c.at.qpn)
-			t.settle(c, cur == nil || cur.Err != nil || c.asks == 0 && c.former <= c.heard)
-		}
-	}
-	if len(t.order) > 0 {
-		t.startTimer()
-	}
-}
-
-// over reports whether a check has ended.
-func (t *connidChecks) over(c *connidCheck) bool { return t.byAddr[c.at] != c }
-
-func (t *connidChecks) startTimer() {
-	env := t.peers.env
-	env.Sh.StartTimer(&t.timer, max(trialMost-env.Sh.Now().Sub(t.order[0].began), time.Millisecond), env.Endpoint, &t.tick)
-}
-
-// onRetry handles what waits at some places once more, since newcomers may be let in now.
-func (t *connidChecks) onRetry() {
-	p := t.peers
-	for range min(len(t.waiting), letIn) {
-		c := t.waiting[0]
-		t.waiting = t.waiting[1:]
-		if ah, err := p.createAH(c.at.gid); err != nil {
-			t.waiting = append(t.waiting, c)
-		} else {
-			t.end(c)
-			t.replay(c, ah)
-			_ = p.qp().DestroyAH(ah)
-		}
-	}
-	if len(t.waiting) > 0 {
-		p.env.Sh.StartTimer(&t.retry, connidEvery, p.env.Endpoint, &t.again)
-	}
-}
-
-// onResult takes what was found out about a newcomer on trial, or about the peer at its place.
-func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
-	c := t.byAddr[qpAddrOf(m.Link.Addr)]
-	if c == nil || c.link == nil {
-		return // it has been told before
-	}
-	cur := t.peers.now(c.link.AH, c.at.qpn, c.at.gid)
-	switch {
-	case m.Link == c.link && (m.OK || cur == nil || cur.Err != nil):
-		t.settle(c, true)
-	case m.Link == c.link:
-		c.asks = cur.Ask()
-	case m.Link == cur && c.asks > 1:
-		c.asks--
-		cur.Probe()
-	case m.Link == cur && c.asks == 1:
-		t.settle(c, !m.OK)
-	}
-}
-
-// settle ends a trial: the newcomer replaces the peer at its queue pair, or its packets were late.
-func (t *connidChecks) settle(c *connidCheck, ok bool) {
-	p, l := t.peers, c.link
-	t.end(c)
-	x := p.routes.get(l.AH, l.QPN)
-	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile
-	if !ok || twin || p.closing.state != open {
-		l.Move(peer.MoveReject)
-		if c.late = x != nil && !twin; c.late {
-			x.addFormer(l.QKey)
-		}
-		p.replaced = append(p.replaced, l)
-		p.reap() // its HANDSHAKE may be under way
-	} else {
-		p.install(l)
-		p.addUnlisted(l, true, p.hasRoom(l.AH), c.upto())
-	}
-	t.replay(c, l.AH)
-}
-
-// replay handles the packets of a check that has ended, ah leading to its place. If one has to wait again, the rest waits
-// with it.
-func (t *connidChecks) replay(c *connidCheck, ah device.AH) {
-	p := t.peers
-	for i, r := range c.pkts {
-		rest := c.bytes
-		t.count(c, r, -1)
-		if r.AH != device.UnknownAH { // its handle may have been given back meanwhile
-			if r.AH = ah; p.routes.gid(ah, device.GID{}) != c.at.gid {
-				r.AH, r.GID = device.UnknownAH, c.at.gid
-			}
-		}
-		if id, ok := r.View.ConnID(); c.late && ok && id == c.link.QKey {
-			p.env.Counters.StaleConnID++
-			r.Release()
-			continue
-		}
-		if l := p.now(r.AH, r.QPN, c.at.gid); l != nil {
-			p.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
-		} else {
-			p.onUnlisted(r)
-		}
-		if next := t.byAddr[c.at]; next != nil {
-			next.pkts, next.bytes, next.heard = c.pkts[i:], rest, c.heard
-			if len(next.pkts) >= waitPackets {
-				t.hold(next)
-			}
-			break
-		}
-	}
-	for _, g := range c.gone {
-		p.onGone(g)
-	}
 }

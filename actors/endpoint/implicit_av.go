@@ -166,12 +166,9 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 		p.checks.take(c, r)
 		return
 	}
-	if !ok { // a HANDSHAKE is not the first, and is of a newcomer that was on trial
-		if r.View.Type == wire.TypeHandshake && x.cur.Handshaken {
-			r.Release()
-		} else {
-			p.env.Sh.Call(x.cur.Peer, r.Arrived())
-		}
+	if !ok {
+		x.uncontest() // else the peer would send it back for ever
+		p.onNameless(r, x.cur)
 		return
 	}
 	if x.isFormer(id) {
@@ -193,6 +190,15 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 		p.checks.check(r, addr)
 	default:
 		p.admit(r, addr)
+	}
+}
+
+// onNameless takes a packet that does not say who sent it, and that is of l. A second HANDSHAKE is of a newcomer that was on trial.
+func (p *peers) onNameless(r *device.RecvPkt, l *peer.Link) {
+	if r.View.Type == wire.TypeHandshake && l.Handshaken {
+		r.Release()
+	} else {
+		p.env.Sh.Call(l.Peer, r.Arrived())
 	}
 }
 
@@ -674,16 +680,22 @@ func (p *peers) probeOldest() {
 }
 
 // onGone: an endpoint is over of which there was no peer when the device said so, or not that one. There may be one by
-// now, made of a packet that the device reported with it. One that is on trial was there: what it sent is received first.
+// now, made of a packet that the device reported with it. One that is on trial was there: what it sent is received first. That
+// says nothing of the peer at its place, which lives if the other one was before it.
 func (p *peers) onGone(g *device.Gone) {
 	at := qpAddr{p.routes.gid(g.AH, g.GID), g.QPN}
 	c := p.checks.byAddr[at]
+	l := p.now(g.AH, g.QPN, g.GID)
 	if c != nil && c.link != nil && c.link.QKey == g.QKey {
-		c.gone = slices.Insert(c.gone, 0, g)
-		p.checks.settle(c, true)
+		c.ended = true
+		p.checks.settle(c, l == nil || l.Err != nil)
+		if l = p.now(g.AH, g.QPN, g.GID); l == nil || l.QKey != g.QKey {
+			l = c.link
+		}
+		p.env.Sh.Tell(l.Peer, g)
 		return
 	}
-	switch l := p.now(g.AH, g.QPN, g.GID); {
+	switch {
 	case l != nil && (g.QKey == 0 || g.QKey == l.QKey):
 		p.env.Sh.Tell(l.Peer, g)
 		if c != nil && c.asks > 0 {
@@ -693,5 +705,141 @@ func (p *peers) onGone(g *device.Gone) {
 		c.gone = append(c.gone, g)
 	default:
 		p.evicted.markGone(g, at.gid)
+	}
+}
+
+// onTick ends the trials that have taken too long: our HANDSHAKE has neither arrived nor been refused, and of
+// the newcomer and the peer at its queue pair the one that was heard last is there; or it was refused, and the peer,
+// which has not failed, has not answered.
+func (t *connidChecks) onTick() {
+	now := t.peers.env.Sh.Now()
+	for len(t.order) > 0 && (t.over(t.order[0]) || now.Sub(t.order[0].began) >= trialMost) {
+		c := t.order[0]
+		t.order = t.order[1:]
+		if !t.over(c) {
+			cur := t.peers.at(c.at.gid, c.at.qpn)
+			t.settle(c, cur == nil || cur.Err != nil || c.asks == 0 && c.former <= c.heard)
+		}
+	}
+	if len(t.order) > 0 {
+		t.startTimer()
+	}
+}
+
+// over reports whether a check has ended.
+func (t *connidChecks) over(c *connidCheck) bool { return t.byAddr[c.at] != c }
+
+func (t *connidChecks) startTimer() {
+	env := t.peers.env
+	env.Sh.StartTimer(&t.timer, max(trialMost-env.Sh.Now().Sub(t.order[0].began), time.Millisecond), env.Endpoint, &t.tick)
+}
+
+// onRetry handles what waits at some places once more, since newcomers may be let in now.
+func (t *connidChecks) onRetry() {
+	p := t.peers
+	for range min(len(t.waiting), letIn) {
+		c := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		if ah, err := p.createAH(c.at.gid); err != nil {
+			t.waiting = append(t.waiting, c)
+		} else {
+			delete(t.byAddr, c.at)
+			t.retried = c
+			t.replay(c, ah)
+			if t.retried != nil {
+				t.retried = nil
+				t.end(c)
+			}
+			_ = p.qp().DestroyAH(ah)
+		}
+	}
+	if len(t.waiting) > 0 {
+		p.env.Sh.StartTimer(&t.retry, connidEvery, p.env.Endpoint, &t.again)
+	}
+}
+
+// onResult takes what was found out about a newcomer on trial, or about the peer at its place.
+func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
+	c := t.byAddr[qpAddrOf(m.Link.Addr)]
+	if c == nil || c.link == nil {
+		return // it has been told before
+	}
+	cur := t.peers.now(c.link.AH, c.at.qpn, c.at.gid)
+	switch {
+	case m.Link == c.link && (m.OK || cur == nil || cur.Err != nil):
+		t.settle(c, true)
+	case m.Link == c.link:
+		c.asks = cur.Ask()
+	case m.Link == cur && c.asks > 1:
+		c.asks--
+		cur.Probe()
+	case m.Link == cur && c.asks == 1:
+		t.settle(c, !m.OK)
+	}
+}
+
+// settle ends a trial: the newcomer replaces the peer at its queue pair, or its packets were late. One that has ended
+// before it was known to be there is received, and replaces no peer.
+func (t *connidChecks) settle(c *connidCheck, ok bool) {
+	p, l := t.peers, c.link
+	t.end(c)
+	x := p.routes.get(l.AH, l.QPN)
+	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile
+	if ok && !twin && p.closing.state == open {
+		p.install(l)
+		p.addUnlisted(l, true, p.hasRoom(l.AH), c.upto())
+		t.replay(c, l.AH)
+		return
+	}
+	l.Move(peer.MoveReject)
+	if c.late = x != nil && !twin; c.late {
+		x.addFormer(l.QKey)
+	}
+	if c.ended = c.ended && c.late && p.closing.state == open; c.ended {
+		p.event(Event{Kind: NewPeer, Handle: peer.Unlisted, Addr: l.Addr, Path: l.Path})
+	}
+	t.replay(c, l.AH)
+	p.replaced = append(p.replaced, l)
+	if !c.ended {
+		p.reap() // its HANDSHAKE may be under way
+	}
+}
+
+// replay handles the packets of a check that has ended, ah leading to its place. If one has to wait again, the rest waits
+// with it.
+func (t *connidChecks) replay(c *connidCheck, ah device.AH) {
+	p := t.peers
+	for i, r := range c.pkts {
+		rest := c.bytes
+		t.count(c, r, -1)
+		if r.AH != device.UnknownAH { // its handle may have been given back meanwhile
+			if r.AH = ah; p.routes.gid(ah, device.GID{}) != c.at.gid {
+				r.AH, r.GID = device.UnknownAH, c.at.gid
+			}
+		}
+		if id, ok := r.View.ConnID(); c.late && ok && id == c.link.QKey {
+			if c.ended {
+				p.env.Sh.Call(c.link.Peer, r.Arrived())
+			} else {
+				p.env.Counters.StaleConnID++
+				r.Release()
+			}
+			continue
+		}
+		if l := p.now(r.AH, r.QPN, c.at.gid); l != nil {
+			p.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
+		} else {
+			p.onUnlisted(r)
+		}
+		if next := t.byAddr[c.at]; next != nil {
+			next.pkts, next.bytes, next.heard = c.pkts[i:], rest, c.heard
+			if len(next.pkts) >= waitPackets && !next.holds {
+				t.hold(next)
+			}
+			break
+		}
+	}
+	for _, g := range c.gone {
+		p.onGone(g)
 	}
 }

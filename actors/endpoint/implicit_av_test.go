@@ -85,6 +85,72 @@ func TestPlaceHoards(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
+// TestListedBehindNewcomers: an endpoint that the application has inserted does not wait for newcomers at its place that may not
+// be let in, and nor does its device: the place is held back no more.
+func TestListedBehindNewcomers(t *testing.T) {
+	for _, speaks := range []bool{true, false} {
+		r, err := script.Start(script.Config{Info: device.Info{HoldsBack: true}})
+		require.NoError(t, err)
+		r.Auto = true
+		c := r.EP.Counters()
+		for id := range uint32(100) {
+			first(t, r, 1, 7, 0x100+id)
+		}
+		require.Len(t, r.QP.HeldBack, 1)
+		was := c.Unexpected
+		n := script.NewRemote("n", 1, 7, 0x9999)
+		r.Insert(n)
+		r.Run()
+		require.Empty(t, r.QP.HeldBack)
+		if !speaks {
+			r.Send(n, 8, 0, 0, 0)
+			r.Run()
+			require.Len(t, r.Outcomes, 1)
+		}
+		inject(t, r, n, "EAGER_MSGRTM", "msg_id=0", "len=8", "raw_addr")
+		r.Run()
+		require.Equal(t, was+1, c.Unexpected)
+
+		// Further ones wait behind those that do.
+		for id := range uint32(100) {
+			first(t, r, 1, 7, 0x300+id)
+		}
+		r.Advance(time.Second)
+		require.Empty(t, r.QP.HeldBack)
+		require.Equal(t, was+1, c.Unexpected)
+		require.Zero(t, c.Crowded)
+		require.NoError(t, r.Close())
+	}
+}
+
+// TestNamelessWhileNewcomersWait: newcomers that are not let in have no HANDSHAKE of ours, so a packet that does not say who sent it
+// is of the peer at their place, and does not wait. Their place stays held back while they are looked at again.
+func TestNamelessWhileNewcomersWait(t *testing.T) {
+	r, err := script.Start(script.Config{Info: device.Info{HoldsBack: true}})
+	require.NoError(t, err)
+	r.Auto = true
+	c := r.EP.Counters()
+	for id := range uint32(100) {
+		first(t, r, 1, 7, 0x100+id)
+	}
+	const mark = "held back later"
+	r.QP.HeldBack = append(r.QP.HeldBack, mark)
+	r.Advance(10 * connidEvery)
+	require.Len(t, r.QP.HeldBack, 2)
+	require.Equal(t, mark, r.QP.HeldBack[1])
+
+	was := c.Unexpected
+	cur := script.NewRemote("cur", 1, 7, uint32(0x100+was-1))
+	for range 2 { // HANDSHAKE of old releases, of which a second one goes nowhere
+		inject(t, r, cur, "HANDSHAKE", "extra_info=0x0")
+		r.Run()
+	}
+	inject(t, r, cur, "EAGER_MSGRTM", "msg_id=1", "len=8")
+	r.Run()
+	require.Equal(t, was+1, c.Unexpected)
+	require.NoError(t, r.Close())
+}
+
 // TestHostHasItsShare: strangers of one host do not take the places of others'. What those that
 // are beyond its share have sent is received all the same.
 func TestHostHasItsShare(t *testing.T) {

@@ -91,6 +91,7 @@ const (
 	heldBack                     // it is in Env.HeldBack
 	overLimit                    // it is over PeerMemory, or was and is not yet well below
 	contested                    // newcomers at its queue pair wait
+	onTrial                      // one of them is on trial
 	questioned                   // it is to say whether it is there, see Link.Ask
 )
 
@@ -108,12 +109,15 @@ func (f *flags) put(x flags, on bool) {
 // it can be evicted. A peer that has failed and may come back can be idle, too.
 func (l *Link) Idle() bool { return l.load == load{life: l.load.life & Away} }
 
-// Contest says that newcomers at the peer's queue pair wait. Meanwhile it is not evicted, and a packet that does not
-// say who sent it may be of another, and goes to the endpoint. Uncontest ends that, and what Ask began.
-func (l *Link) Contest() { l.load.flags.set(contested) }
+// Contest says that newcomers at the peer's queue pair wait, of whom one may be on trial. Meanwhile the peer is not evicted, and one
+// on trial may have sent a packet that does not say who sent it: such a packet goes to the endpoint.
+func (l *Link) Contest(trial bool) {
+	l.load.flags.set(contested)
+	l.load.flags.put(onTrial, trial)
+}
 
-// Uncontest ends what Contest began.
-func (l *Link) Uncontest() { l.load.flags.clear(contested | questioned) }
+// Uncontest ends what Contest and Ask began.
+func (l *Link) Uncontest() { l.load.flags.clear(contested | onTrial | questioned) }
 
 // MayReturn reports whether the peer has failed and may come back.
 func (l *Link) MayReturn() bool { return l.load.life >= Failing && l.load.life <= Away }

@@ -81,13 +81,13 @@ func (p *Peer) admits(r *device.RecvPkt) bool {
 	if r.Err != nil {
 		c.bad(r.Err)
 		p.env.Complain(l, r.Err)
-		r.Release()
 		if !l.load.flags.has(contested) { // else it may be the newcomer's
 			p.condemn(r.Err)
 		}
+		r.Release()
 		return false
 	}
-	if id, ok := r.View.ConnID(); ok && id != l.QKey || !ok && l.load.flags.has(contested) {
+	if id, ok := r.View.ConnID(); ok && id != l.QKey || !ok && l.load.flags.has(onTrial) {
 		p.env.Sh.Tell(p.env.Endpoint, &Stranger{Pkt: r, Link: l})
 		return false
 	}
