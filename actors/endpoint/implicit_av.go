@@ -688,7 +688,7 @@ func (p *peers) onGone(g *device.Gone) {
 	l := p.now(g.AH, g.QPN, g.GID)
 	if c != nil && c.link != nil && c.link.QKey == g.QKey {
 		c.ended = true
-		p.checks.settle(c, l == nil || l.Err != nil)
+		p.checks.settle(c, l == nil || l.Buried())
 		if l = p.now(g.AH, g.QPN, g.GID); l == nil || l.QKey != g.QKey {
 			l = c.link
 		}
