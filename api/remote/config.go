@@ -207,7 +207,8 @@ func (c *Config) start(system *actor.ActorSystem, ep *efa.Endpoint, name string,
 	for kind, props := range c.Kinds {
 		r.Register(kind, props)
 	}
-	r.inject = ep.Domain().Limits().MaxInject
+	limits := ep.Domain().Limits()
+	r.inject, r.turns.buf = limits.MaxInject, make([]byte, limits.MTU)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if err := r.begin(); err != nil {
 		r.cancel()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/launch"
 	"github.com/efactor/efactor/api/remote"
 	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
@@ -327,8 +327,21 @@ func TestLongStands(t *testing.T) {
 	<-sent
 }
 
-// TestHalfLongEnds: what a peer has begun to send, and does not go on with, is held no longer than its session.
+// TestHalfLongEnds: what a peer has begun to send, and does not go on with, is held no longer than its session, nor
+// than the peer is there.
 func TestHalfLongEnds(t *testing.T) {
+	for name, end := range map[string]func(*stranger){
+		"begun anew": func(s *stranger) {
+			s.send(hello, strangers+1, saying(s.name(), s.name()))
+			s.next(welcome)
+		},
+		"gone": func(s *stranger) { require.NoError(s.t, s.ep.Close()) },
+	} {
+		t.Run(name, func(t *testing.T) { halfLong(t, end) })
+	}
+}
+
+func halfLong(t *testing.T, end func(*stranger)) {
 	f, err := sim.New(sim.Config{})
 	require.NoError(t, err)
 	p := start(t, f, remote.Config{})
@@ -347,29 +360,26 @@ func TestHalfLongEnds(t *testing.T) {
 		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("remote.(*Remote).arrived("))
 	}
 	require.True(t, receiving())
-	s.send(hello, strangers+1, saying(s.name(), s.name()))
-	s.next(welcome)
+	end(s)
 	require.Eventually(t, func() bool { return !receiving() }, testenv.Hang, time.Millisecond)
 }
 
-// TestBehindOthers: a long queue of one peer's frames holds up neither HELLO nor the messages of a session.
+// TestBehindOthers: HELLO and CREDIT are received while nothing else is.
 func TestBehindOthers(t *testing.T) {
 	f, err := sim.New(sim.Config{InOrder: true})
 	require.NoError(t, err)
 	d, err := f.OpenDevice(sim.DeviceConfig{})
 	require.NoError(t, err)
-	ep, err := efa.OpenEndpoint(soon(t), efa.Setup{Fabric: efa.Config{Device: d}})
+	ep, err := efa.OpenEndpoint(soon(t), efa.Setup{Fabric: efa.Config{Device: d}, Endpoint: efa.EndpointConfig{NextMemory: 1}})
 	require.NoError(t, err)
 	system := newSystem()
 	p := &process{ActorSystem: system, ep: ep}
-	foe, s := unknownTo(t, f, ep.Address()), unknownTo(t, f, ep.Address())
-	_, err = ep.AddressVector().Insert(foe.ep.Address()) // it has the memory of one that is known
+	s := unknownTo(t, f, ep.Address())
+	require.NoError(t, s.ep.Send(soon(t), s.to, []byte("held")))
+	held, err := ep.Next(soon(t)) // of all the memory that there is
 	require.NoError(t, err)
-	const waiting, noKind = 100_000, 99
-	for range waiting {
-		foe.send(noKind, 1, nil)
-	}
-	p.Remote, err = remote.Start(system, &launch.Group{Endpoint: ep})
+	cfg := remote.Config{Codecs: codecs(), Patience: long}
+	p.Remote, err = cfg.Start(system, ep)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, p.Remote.Close(soon(t)))
@@ -377,11 +387,22 @@ func TestBehindOthers(t *testing.T) {
 		require.NoError(t, d.Close())
 		system.Shutdown()
 	})
-	got := p.inbox(t)
+	s.send(data, 1, nil)
 	s.greet()
-	s.send(data, s.mine, envelope(0, &actor.DeadLetterResponse{}))
-	next[*actor.DeadLetterResponse](t, got)
-	require.Less(t, p.Stats().Malformed, uint64(waiting))
+	const messages = 12 // of 1 MiB, so more than window and queue
+	go func() {
+		for i := range messages {
+			p.Root.Send(actor.NewPID(s.name(), "x"), &word{strings.Repeat("x", 1<<20), i})
+		}
+	}()
+	for i, handled := 0, uint64(0); i < messages; i++ {
+		_, body := s.next(data)
+		handled += uint64(len(body) + remote.FrameCost)
+		s.send(credit, s.mine, binary.LittleEndian.AppendUint64(nil, handled))
+	}
+	require.Zero(t, p.Stats().Malformed)
+	held.Release()
+	_, _ = s.next(reset)
 }
 
 // TestFlood: frames that cost more to answer than to send are answered at a rate, each peer's at its own.

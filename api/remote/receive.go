@@ -57,6 +57,7 @@ func (r *Remote) receive() {
 type turns struct {
 	frames uint64
 	due    []*link
+	buf    []byte // for a packet
 }
 
 const (
@@ -74,21 +75,38 @@ func (r *Remote) next() (efa.Delivery, error) {
 		if n := len(t.due); n > 0 {
 			l := t.due[n-1]
 			t.due = t.due[:n-1]
-			if at, up := l.peer(); up {
-				if c, err := r.ep.ClaimTag(r.ctx, efa.Match{Tag: tagFrames}, efa.From(at)); err == nil {
-					return efa.Delivery{}, &efa.TooLongError{Claimed: c} // of which no more is known to be here
-				}
+			if d, err := r.first(l); d.Body != nil || errors.As(err, new(*efa.TooLongError)) {
+				return d, err
 			}
 		}
 	}
-	return r.ep.NextTag(r.ctx, efa.Match{Tag: tagFrames, Ignore: tagFrames ^ tagHello | tagFrames ^ tagCredit}, efa.OnePacket)
+	return r.ep.NextTag(r.ctx, efa.Match{Tag: tagFrames}, efa.OnePacket)
 }
 
-// greeted takes HELLO, too, for which there is always a receive: it waits behind no frame of another kind.
-func (r *Remote) greeted() {
+// first takes the oldest frame of a session, if there is one.
+func (r *Remote) first(l *link) (d efa.Delivery, err error) {
+	at, there := l.peer()
+	if !there {
+		return d, nil
+	}
+	op, err := r.ep.Start(&efa.PacketReq{From: at, Directed: true, Tagged: true, Tag: tagFrames, Buf: r.turns.buf})
+	if err != nil {
+		return d, err
+	}
+	op.Cancel() // unless it has found one
+	<-op.Done()
+	c, err := op.Wait(r.ctx)
+	if err == nil {
+		d = efa.Delivery{Message: c.Message, Body: r.turns.buf[:c.N]}
+	}
+	return d, err
+}
+
+// apart takes the frames of another tag, for which there is always a receive: they wait behind no other kind.
+func (r *Remote) apart(tag uint64) {
 	b := make([]byte, frameHead+maxHello)
 	for {
-		op, err := r.ep.Start(&efa.PacketReq{Tagged: true, Tag: tagHello, Buf: b})
+		op, err := r.ep.Start(&efa.PacketReq{Tagged: true, Tag: tag, Buf: b})
 		if err != nil {
 			if isOver(err) || !r.pause(askAgain) {
 				return
@@ -111,10 +129,10 @@ func (r *Remote) greeted() {
 		case isOver(err):
 			return
 		case err != nil:
-		case c.N < frameHead || kind(b[0]) != kindHello:
+		case c.N < frameHead || tagOf(b) != tag:
 			r.counts.malformed.Add(1)
-		case r.mayAnswer(&c.Message): // else it comes again
-			if n := r.strangers.put(r, arrival{message: c.Message}, b[:c.N]); n != nil {
+		default:
+			if n := r.sort(arrival{message: c.Message}, b[:c.N]); n != nil {
 				go n.run(r) // not in served: Close may be called there
 			}
 		}
@@ -145,9 +163,10 @@ func (r *Remote) sort(a arrival, b []byte) *lane {
 		k = kind(b[0])
 	}
 	switch {
-	case l != nil && k == kindCredit: // which is what senders here may be waiting for
+	case l != nil && (k == kindCredit || k == kindPing): // whatever was sent before them
 		r.frame(l, &a.message, b)
 	case l != nil && k != kindHello:
+		a.free = k == kindWelcome || k == kindReset || k == kindBye
 		return l.lane.put(r, a, b)
 	case k == kindHello || k == kindData || k == kindPing: // they are answered
 		if r.mayAnswer(&a.message) { // else they come again
@@ -179,6 +198,7 @@ type lane struct {
 type arrivals struct {
 	list   []arrival
 	frames []byte
+	free   int // how many count nothing
 }
 
 // arrival is a frame, or a message that is to be received before it is one.
@@ -186,29 +206,39 @@ type arrival struct {
 	message efa.Message
 	frame   int // bytes of it
 	long    *efa.Claimed
+	free    bool // it counts nothing of the window, as its sender has it
 }
+
+// maxFree is how many frames wait in a lane that count nothing. What is beyond that is dropped: it comes again, or
+// the peer's end is found out otherwise.
+const maxFree = 64
 
 // maxOfStrangers is how many bytes of frames of peers without a session wait; they are sent again.
 const maxOfStrangers = 1 << 20
 
 // size is what it counts of the window.
-func (a *arrival) size() int { return a.message.N - frameHead + frameCost }
+func (a *arrival) size() int {
+	if a.free {
+		return 0
+	}
+	return a.message.N - frameHead + frameCost
+}
 
 // put has an arrival wait for its turn. It returns the lane if nobody runs it.
 func (n *lane) put(r *Remote, a arrival, b []byte) *lane {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	most := maxOfStrangers
-	if n.of != nil {
-		most = window
-	}
 	switch {
-	case n.over.Load(), n.of == nil && n.bytes >= most:
+	case n.over.Load(), n.of == nil && n.bytes >= maxOfStrangers, a.free && n.waiting.free >= maxFree:
+		r.discard(a.long)
 		return nil
-	case n.bytes >= most:
+	case a.free:
+		n.waiting.free++
+	case n.of != nil && n.bytes >= window:
 		r.counts.malformed.Add(1)
 		n.over.Store(true)
 		r.served.Go(func() { n.of.fail(violation("more than %d bytes of messages that were not handled", window)) })
+		r.discard(a.long)
 		return nil
 	}
 	a.frame = len(b)
@@ -225,7 +255,7 @@ func (n *lane) put(r *Remote, a arrival, b []byte) *lane {
 func (n *lane) run(r *Remote) {
 	for {
 		n.mu.Lock()
-		if len(n.waiting.list) == 0 || r.ctx.Err() != nil {
+		if len(n.waiting.list) == 0 {
 			n.waiting, n.spare = n.spare, arrivals{}
 			n.waiting.shrink(full / 16)
 			n.running = false
@@ -243,6 +273,8 @@ func (n *lane) run(r *Remote) {
 			n.mu.Unlock()
 			if !n.over.Load() && r.ctx.Err() == nil {
 				r.arrived(n.of, a, b[:a.frame])
+			} else {
+				r.discard(a.long)
 			}
 			b = b[a.frame:]
 		}
@@ -256,7 +288,7 @@ func (n *lane) run(r *Remote) {
 // shrink empties arrivals, and keeps no more memory for the next ones than it says.
 func (x *arrivals) shrink(most int) {
 	clear(x.list)
-	x.list, x.frames = x.list[:0], x.frames[:0]
+	x.list, x.frames, x.free = x.list[:0], x.frames[:0], 0
 	if cap(x.frames) > most || cap(x.list) > most/frameCost {
 		*x = arrivals{}
 	}
@@ -308,12 +340,15 @@ func (r *Remote) dropped(l *link, a *arrival) {
 // longs are buffers for frames of more than a packet.
 var longs = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxDiscards is how many messages of peers without a link are thrown away at a time. What is beyond that
+// maxDiscards is how many messages without a session are thrown away at a time. What is beyond that
 // stays, and counts as its sender's unexpected messages.
 const maxDiscards = 4
 
-// discard throws a message of a peer without a link away, which takes as long as its sender likes.
+// discard throws a message that has no session away, which takes as long as its sender likes; nil is none.
 func (r *Remote) discard(c *efa.Claimed) {
+	if c == nil {
+		return
+	}
 	n := &r.discards
 	if n.Add(1) > maxDiscards {
 		n.Add(-1)

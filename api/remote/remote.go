@@ -43,7 +43,7 @@ type Remote struct {
 	lines     rates // of what peers do, in the log
 	strangers lane  // frames of peers without a session
 	turns     turns
-	discards  atomic.Int32 // of messages of strangers
+	discards  atomic.Int32 // of messages without a session
 }
 
 // Connected is published on the system's EventStream when a process is there.
@@ -225,7 +225,8 @@ func (r *Remote) begin() error {
 	}
 	r.served.Add(1) // as long as there is one that receives
 	go r.receive()
-	r.served.Go(r.greeted)
+	r.served.Go(func() { r.apart(tagHello) })
+	r.served.Go(func() { r.apart(tagCredit) })
 	r.served.Go(r.ping)
 	return nil
 }
