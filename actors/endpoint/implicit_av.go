@@ -186,7 +186,7 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 	case !listed && !introduced:
 		p.env.Counters.StaleConnID++
 		r.Release()
-	case !listed && x.cur.Err == nil && p.closing.state == open:
+	case !listed && !x.cur.Buried() && p.closing.state == open:
 		p.checks.check(r, addr)
 	default:
 		p.admit(r, addr)
