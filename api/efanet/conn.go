@@ -95,7 +95,7 @@ func (c *Conn) leave() {
 	delete(h.byID, c.id)
 	h.naming.Unlock()
 	for _, l := range []lane{laneStream, laneBulk, laneBack} {
-		for range maxConns { // who sends more meanwhile has it counted until its end
+		for range maxConns { // a peer that sends more meanwhile has it counted until its end
 			cl, err := h.ep.ClaimTag(h.ctx, l.match(c.id), c.from...)
 			if err != nil {
 				break // there is nothing
