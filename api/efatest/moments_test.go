@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +23,7 @@ import (
 var sometimes = map[string]int{
 	ctsGivenUp:       1000,
 	readRspGivenUp:   10000,
-	nackGivenUp:      10000,
+	nackGivenUp:      100000, // a region is closed while its reader says that it cannot read it: about one seed in 10,000
 	readBreaksOff:    1000,
 	refusedToOp:      1000,
 	newcomer:         1000,
@@ -229,6 +230,16 @@ func (p *plan) drawHandles() {
 	if p.flavor != calm && d.chance(.2) {
 		p.rules = append(p.rules, sim.Rule{Fault: sim.FaultRefuseAH, P: pick(d, .1, .5), Times: 1 + d.IntN(30)})
 		p.broken = true
+	}
+}
+
+// drawHasty has more of the long messages given up, and soon, in a draw of its own: before their memory is closed, too.
+func (p *plan) drawHasty() {
+	d := draw{rand.New(rand.NewPCG(p.seed, 0x4a5))}
+	for _, m := range p.msgs {
+		if p.flavor == fickle && m.timeout == 0 && m.style != injected && m.Len > 1<<13 && d.chance(.4) && p.tellsAborts(m.From, m.To) {
+			m.timeout = d.upTo(40*time.Microsecond) + 1
+		}
 	}
 }
 

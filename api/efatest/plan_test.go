@@ -135,6 +135,7 @@ func newPlan(seed uint64) *plan {
 	}
 	p.drawMulti()
 	p.drawFew()
+	p.drawHasty()
 	p.strikeAt = 1 + d.IntN(len(p.tasks))
 	p.remover, p.removed, p.pause = d.IntN(n), d.IntN(n), d.upTo(50*time.Microsecond)
 	if p.flavor == fickle {
