@@ -216,10 +216,22 @@ func (f *Fabric) observe(t *Telemetry) (err error) {
 // FlushTelemetry makes spans of all operations on the Fabric that have ended. Without
 // it that takes up to 50 ms; an endpoint that is closed does it, too.
 func (f *Fabric) FlushTelemetry() {
-	if f.tele != nil {
-		f.tele.Drain()
+	if f.tele == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushMost)
+	defer cancel()
+	for _, d := range f.domains.all() {
+		for _, e := range d.eps.all() {
+			// A call returns within the turn that ends its operation. When the shard answers, that turn is over.
+			_ = e.ask(ctx, func(*endpoint.Endpoint) {})
+		}
+	}
+	f.tele.Drain()
 }
+
+// flushMost bounds how long FlushTelemetry waits for shards.
+const flushMost = time.Second
 
 // follow begins to observe an endpoint that is about to be enabled, and returns where
 // its shard leaves records, if it is to.
