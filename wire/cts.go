@@ -25,9 +25,6 @@ type CTS struct {
 // Type is CTS.
 func (p *CTS) Type() Type { return TypeCTS }
 
-// Len is the number of bytes that Append adds.
-func (p *CTS) Len() int { return CTSLen }
-
 // Append adds the packet to b.
 func (p *CTS) Append(b []byte) []byte {
 	flags := connIDFlag(p.HasConnID)
@@ -41,16 +38,7 @@ func (p *CTS) Append(b []byte) []byte {
 	return le.AppendUint64(b, p.RecvLength)
 }
 
-// Parse reads the packet at the start of b.
-func (p *CTS) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *CTS) Read(v *View) (n int, err error) {
 	if n, err = v.header(famCTS); err != nil {
 		return 0, err
@@ -65,16 +53,6 @@ func (p *CTS) Read(v *View) (n int, err error) {
 		RecvLength:   le.Uint64(b[16:]),
 	}
 	return n, nil
-}
-
-func (p *CTS) fields(l *line) {
-	l.uint("send_id", uint64(p.SendID))
-	l.uint("recv_id", uint64(p.RecvID))
-	l.uint("recv_length", p.RecvLength)
-	if p.EmulatedRead {
-		l.word("emulated_read")
-	}
-	l.connID(p.HasConnID, p.ConnID)
 }
 
 // Sizes of CTSDATA's header.
@@ -108,14 +86,6 @@ type CTSData struct {
 // Type is CTSDATA.
 func (p *CTSData) Type() Type { return TypeCTSData }
 
-// Len is the number of bytes that Append adds.
-func (p *CTSData) Len() int {
-	if p.HasConnID {
-		return CTSDataConnIDLen
-	}
-	return CTSDataLen
-}
-
 // Append adds the header to b.
 func (p *CTSData) Append(b []byte) []byte {
 	b = appendBase(b, TypeCTSData, connIDFlag(p.HasConnID))
@@ -129,17 +99,7 @@ func (p *CTSData) Append(b []byte) []byte {
 	return b
 }
 
-// Parse reads the header at the start of b. It doesn't compare SegLength with
-// what follows: Payload does.
-func (p *CTSData) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *CTSData) Read(v *View) (n int, err error) {
 	if n, err = v.header(famCTSData); err != nil {
 		return 0, err
@@ -159,25 +119,4 @@ func (p *CTSData) Read(v *View) (n int, err error) {
 	}
 	*p = q
 	return n, nil
-}
-
-// Payload returns the SegLength bytes of data, body being what follows the header
-// in the datagram. It fails with ErrLength if body is shorter.
-func (p *CTSData) Payload(body []byte) ([]byte, error) {
-	return payload(TypeCTSData, body, p.SegLength)
-}
-
-func (p *CTSData) fields(l *line) {
-	l.uint("recv_id", uint64(p.RecvID))
-	l.uint("seg_length", p.SegLength)
-	l.uint("seg_offset", p.SegOffset)
-	l.connID(p.HasConnID, p.ConnID)
-}
-
-// payload cuts the seg_length bytes that a header promises out of body.
-func payload(t Type, body []byte, length uint64) ([]byte, error) {
-	if length > uint64(len(body)) {
-		return nil, fail(t, segLength)
-	}
-	return body[:length], nil
 }

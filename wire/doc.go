@@ -14,28 +14,23 @@
 // message share one (Tagged), and so do the plain and the delivery-complete
 // ones (DC). Each has
 //
-//	Type() Type                  // the packet type that the fields select
-//	Len() int                    // bytes that Append adds
-//	Append(b []byte) []byte      // allocates only if b lacks the room
-//	Parse(b []byte) (int, error) // returns the header's length: b[n:] is the data
-//	Read(v *View) (int, error)   // Parse of a packet that Open has opened already
+//	Type() Type                // the packet type that the fields select
+//	Append(b []byte) []byte    // allocates only if b lacks the room
+//	Read(v *View) (int, error) // returns the header's length: b[n:] is the data
 //
 // A receiver opens a packet once, when it arrives, asks the View for the type and for the
-// sender's connid, and then reads the packet into the struct of its type. Parse is for
-// callers that expect one type.
+// sender's connid, and then reads the packet into the struct of its type.
 //
 // Invariants:
 //
 //   - Append writes all padding as zero. It writes the header alone, the data
 //     follows it or comes from another buffer.
-//   - Parse, which is Open and Read, never panics, does not allocate, also not for an error, does not
-//     keep b, and leaves the struct alone on error. It reads every byte of b at
-//     most once, so b may lie in memory that another process changes meanwhile:
-//     what was checked is what is returned.
-//   - Parse judges form, not meaning. A seg_length beyond the datagram is found
-//     by Payload; an unknown atomic operation, a zero recv_length or a foreign
-//     id is for the operation to judge.
-//   - Parse of what Append wrote gives the same struct.
+//   - Open and Read never panic, do not allocate, also not for an error, and leave the
+//     struct alone on error. They read every byte of b at most once, so b may lie in
+//     memory that another process changes meanwhile: what was checked is what is returned.
+//   - They judge form, not meaning. A seg_length beyond the datagram, an unknown
+//     atomic operation, a zero recv_length or a foreign id is for the receiver to judge.
+//   - Read of what Append wrote gives the same struct.
 //
 // # Byte order
 //

@@ -40,9 +40,6 @@ func (p *EagerRTM) Type() Type {
 	return rtmType(TypeEagerMsgRTM, TypeDCEagerMsgRTM, p.DC, p.Tagged)
 }
 
-// Len is the number of bytes that Append adds.
-func (p *EagerRTM) Len() int { return reqLen(p.Type(), &p.Options, 0) }
-
 // EagerRoom is what the headers of PutEager take up at most.
 const EagerRoom = EagerTagRTMLen + ConnIDHdrLen
 
@@ -90,16 +87,7 @@ func (p *EagerRTM) Append(b []byte) []byte {
 // grow makes room for any headers behind b.
 func grow(b []byte) []byte { return slices.Grow(b, MaxAppendLen) }
 
-// Parse reads the headers at the start of b; the data is b[n:].
-func (p *EagerRTM) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *EagerRTM) Read(v *View) (n int, err error) {
 	var e Eager
 	if n, err = v.Eager(&e); err != nil {
@@ -148,17 +136,6 @@ func (v *View) Eager(e *Eager) (n int, err error) {
 	return v.end, nil
 }
 
-func (p *EagerRTM) fields(l *line) {
-	l.uint("msg_id", uint64(p.MsgID))
-	if p.DC {
-		l.uint("send_id", uint64(p.SendID))
-	}
-	if p.Tagged {
-		l.hex("tag", p.Tag)
-	}
-	p.Options.fields(l)
-}
-
 // Sizes of the eager RTWs' mandatory headers without rma_iov.
 const (
 	EagerRTWLen   = 8
@@ -198,9 +175,6 @@ func (p *EagerRTW) Type() Type {
 	return TypeEagerRTW
 }
 
-// Len is the number of bytes that Append adds.
-func (p *EagerRTW) Len() int { return reqLen(p.Type(), &p.Options, p.RMAIOVCount) }
-
 // Append adds the headers to b.
 //
 // Preconditions: RMAIOVCount <= MaxIOV.
@@ -215,16 +189,7 @@ func (p *EagerRTW) Append(b []byte) []byte {
 	return p.appendOptions(b)
 }
 
-// Parse reads the headers at the start of b; the data is b[n:].
-func (p *EagerRTW) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *EagerRTW) Read(v *View) (n int, err error) {
 	if n, err = v.header(famEagerRTW); err != nil {
 		return 0, err
@@ -238,12 +203,4 @@ func (p *EagerRTW) Read(v *View) (n int, err error) {
 	v.options(&q.Options)
 	*p = q
 	return n, nil
-}
-
-func (p *EagerRTW) fields(l *line) {
-	if p.DC {
-		l.uint("send_id", uint64(p.SendID))
-	}
-	l.iov("rma_iov", p.RMAIOV[:p.RMAIOVCount])
-	p.Options.fields(l)
 }

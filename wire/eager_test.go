@@ -102,7 +102,11 @@ func BenchmarkEagerParse(b *testing.B) {
 			var p EagerRTM
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := p.Parse(packet); err != nil {
+				v, err := Open(packet)
+				if err == nil {
+					_, err = p.Read(&v)
+				}
+				if err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -15,7 +15,7 @@ const (
 //	+------+---------+---------+----------+
 //
 // Divergence: release 1.13 and older send 12 bytes, without the multiuse word.
-// Parse accepts them if FlagConnID isn't set; Append writes them if Short is.
+// Read accepts them if FlagConnID isn't set; Append writes them if Short is.
 type EOR struct {
 	SendID    uint32 // from the LONGREAD or RUNTREAD packet
 	RecvID    uint32
@@ -26,14 +26,6 @@ type EOR struct {
 
 // Type is EOR.
 func (p *EOR) Type() Type { return TypeEOR }
-
-// Len is the number of bytes that Append adds.
-func (p *EOR) Len() int {
-	if p.Short {
-		return EORShortLen
-	}
-	return EORLen
-}
 
 // Append adds the packet to b.
 func (p *EOR) Append(b []byte) []byte {
@@ -46,16 +38,7 @@ func (p *EOR) Append(b []byte) []byte {
 	return appendConnID(b, p.HasConnID, p.ConnID)
 }
 
-// Parse reads the packet at the start of b.
-func (p *EOR) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *EOR) Read(v *View) (n int, err error) {
 	if n, err = v.header(famEOR); err != nil {
 		return 0, err
@@ -73,12 +56,6 @@ func (p *EOR) Read(v *View) (n int, err error) {
 	}
 	*p = q
 	return n, nil
-}
-
-func (p *EOR) fields(l *line) {
-	l.uint("send_id", uint64(p.SendID))
-	l.uint("recv_id", uint64(p.RecvID))
-	l.connID(p.HasConnID, p.ConnID)
 }
 
 // ReadNACKLen is the size of a READ_NACK packet.
@@ -102,9 +79,6 @@ type ReadNACK struct {
 // Type is READ_NACK.
 func (p *ReadNACK) Type() Type { return TypeReadNACK }
 
-// Len is the number of bytes that Append adds.
-func (p *ReadNACK) Len() int { return ReadNACKLen }
-
 // Append adds the packet to b.
 func (p *ReadNACK) Append(b []byte) []byte {
 	b = appendBase(b, TypeReadNACK, connIDFlag(p.HasConnID))
@@ -113,16 +87,7 @@ func (p *ReadNACK) Append(b []byte) []byte {
 	return appendConnID(b, p.HasConnID, p.ConnID)
 }
 
-// Parse reads the packet at the start of b.
-func (p *ReadNACK) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *ReadNACK) Read(v *View) (n int, err error) {
 	if n, err = v.header(famReadNACK); err != nil {
 		return 0, err
@@ -135,12 +100,6 @@ func (p *ReadNACK) Read(v *View) (n int, err error) {
 		ConnID:    v.connID,
 	}
 	return n, nil
-}
-
-func (p *ReadNACK) fields(l *line) {
-	l.uint("send_id", uint64(p.SendID))
-	l.uint("recv_id", uint64(p.RecvID))
-	l.connID(p.HasConnID, p.ConnID)
 }
 
 // ReceiptLen is the size of a RECEIPT packet.
@@ -167,9 +126,6 @@ type Receipt struct {
 // Type is RECEIPT.
 func (p *Receipt) Type() Type { return TypeReceipt }
 
-// Len is the number of bytes that Append adds.
-func (p *Receipt) Len() int { return ReceiptLen }
-
 // Append adds the packet to b.
 func (p *Receipt) Append(b []byte) []byte {
 	b = appendBase(b, TypeReceipt, connIDFlag(p.HasConnID))
@@ -178,16 +134,7 @@ func (p *Receipt) Append(b []byte) []byte {
 	return appendConnID(b, p.HasConnID, p.ConnID)
 }
 
-// Parse reads the packet at the start of b.
-func (p *Receipt) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *Receipt) Read(v *View) (n int, err error) {
 	if n, err = v.header(famReceipt); err != nil {
 		return 0, err
@@ -200,10 +147,4 @@ func (p *Receipt) Read(v *View) (n int, err error) {
 		ConnID:    v.connID,
 	}
 	return n, nil
-}
-
-func (p *Receipt) fields(l *line) {
-	l.uint("tx_id", uint64(p.TxID))
-	l.uint("msg_id", uint64(p.MsgID))
-	l.connID(p.HasConnID, p.ConnID)
 }

@@ -55,7 +55,6 @@ const (
 	extraInfoCount
 	extraInfoShort
 	handshakeShort
-	segLength
 	peerErrorLength
 	numProblems
 )
@@ -80,7 +79,6 @@ var problems = [numProblems]struct {
 	extraInfoCount:  {"nextra_p3", ErrLength},
 	extraInfoShort:  {"extra_info", ErrShort},
 	handshakeShort:  {"optional field", ErrShort},
-	segLength:       {"seg_length", ErrLength},
 	peerErrorLength: {"length", ErrLength},
 }
 

@@ -34,21 +34,17 @@ func FuzzDecode(f *testing.F) {
 		before := bytes.Clone(b)
 		pkt, n, err := Decode(b)
 		connid, hasConnID := connIDOf(b)
-		summary := Summary(b)
 		_, _ = rawAddrOf(b)
 		require.Equal(t, before, b, "input was changed")
-		require.NotContains(t, summary, "\n")
 		if err != nil {
 			requireParseError(t, err)
 			require.Nil(t, pkt)
 			require.Zero(t, n)
-			require.True(t, strings.HasPrefix(summary, "BAD "))
 			return
 		}
 		require.GreaterOrEqual(t, n, HeaderLen)
 		require.LessOrEqual(t, n, len(b))
 		require.Equal(t, Type(b[0]), pkt.Type())
-		require.True(t, strings.HasPrefix(summary, pkt.Type().String()+" "))
 		wantConnID, wantHas := connIDOfDecoded(pkt)
 		require.Equal(t, wantHas, hasConnID)
 		require.Equal(t, wantConnID, connid)
@@ -58,7 +54,6 @@ func FuzzDecode(f *testing.F) {
 		// Encoding is stable, and the struct holds nothing of b.
 		clear(b)
 		encoded := pkt.Append(nil)
-		require.Len(t, encoded, pkt.Len())
 		require.LessOrEqual(t, len(encoded), MaxAppendLen)
 		again, m, err := Decode(encoded)
 		require.NoError(t, err)
@@ -89,9 +84,9 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			b := append([]byte{byte(typ), Version}, rest...)
-			p := newPacket(infos[typ].family)
+			p := packets[infos[typ].family]()
 			before := reflect.ValueOf(p).Elem().Interface()
-			n, err := p.Parse(b)
+			n, err := parse(p, b)
 			if err != nil {
 				requireParseError(t, err)
 				require.Zero(t, n)
@@ -100,8 +95,8 @@ func FuzzParse(f *testing.F) {
 			}
 			require.LessOrEqual(t, n, len(b))
 			require.Equal(t, Type(typ), p.Type())
-			q := newPacket(infos[typ].family)
-			_, err = q.Parse(p.Append(nil))
+			q := packets[infos[typ].family]()
+			_, err = parse(q, p.Append(nil))
 			require.NoError(t, err)
 			require.Equal(t, p, q)
 		}
@@ -114,13 +109,12 @@ func FuzzAppend(f *testing.F) {
 	addSeeds(f, func(b []byte) { f.Add(b) })
 	f.Fuzz(func(t *testing.T, values []byte) {
 		for fam := famNone + 1; fam <= famRTA; fam++ {
-			p := newPacket(fam)
+			p := packets[fam]()
 			rest := values
 			fill(reflect.ValueOf(p).Elem(), &rest)
 			b := p.Append(nil)
-			require.Len(t, b, p.Len())
-			q := newPacket(fam)
-			n, err := q.Parse(b)
+			q := packets[fam]()
+			n, err := parse(q, b)
 			require.NoError(t, err)
 			require.Equal(t, len(b), n)
 			require.Equal(t, p.Type(), q.Type())

@@ -148,7 +148,6 @@ func (c *check) sender() {
 func (c *check) encode() (compared, masked int) {
 	got := c.pkt.Append(nil)
 	c.Len(got, c.n)
-	c.Equal(c.n, c.pkt.Len())
 	pads := uninitialised(c.p.Hex)
 	want := bytes.Clone([]byte(c.p.Hex[:c.n]))
 	for i := range want {
@@ -521,7 +520,7 @@ func TestGoldenIDs(t *testing.T) {
 		echo := func(id uint32, of []uint32) {
 			t.Helper()
 			echoes++
-			require.True(t, slices.Contains(of, id), "%s %s #%d %s: id %d was not announced in %v", s.Libfabric, s.Name, p.Seq, Summary(p.Hex), id, of)
+			require.True(t, slices.Contains(of, id), "%s %s #%d: id %d was not announced in %v", s.Libfabric, s.Name, p.Seq, id, of)
 		}
 		pkt, _, err := Decode(p.Hex)
 		require.NoError(t, err)

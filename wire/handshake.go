@@ -60,17 +60,6 @@ type Handshake struct {
 // Type is HANDSHAKE.
 func (p *Handshake) Type() Type { return TypeHandshake }
 
-// Len is the number of bytes that Append adds.
-func (p *Handshake) Len() int {
-	n := HandshakeLen + 8*p.Features.words()
-	for _, has := range [...]bool{p.HasConnID, p.HasHostID, p.HasDeviceVersion, p.HasUserRecvQP, p.HasP2P} {
-		if has {
-			n += 8
-		}
-	}
-	return n
-}
-
 func (p *Handshake) flags() uint16 {
 	f := connIDFlag(p.HasConnID)
 	if p.HasHostID {
@@ -119,16 +108,7 @@ func (p *Handshake) Append(b []byte) []byte {
 	return b
 }
 
-// Parse reads the packet at the start of b.
-func (p *Handshake) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *Handshake) Read(v *View) (n int, err error) {
 	if n, err = v.header(famHandshake); err != nil {
 		return 0, err
@@ -190,26 +170,6 @@ func extraInfo(b []byte) (end int, p problem) {
 		return 0, extraInfoShort
 	}
 	return HandshakeLen + int(size), fine
-}
-
-func (p *Handshake) fields(l *line) {
-	for _, w := range p.Features[:p.Features.words()] {
-		l.hex("extra_info", w)
-	}
-	l.connID(p.HasConnID, p.ConnID)
-	if p.HasHostID {
-		l.hex("host_id", p.HostID)
-	}
-	if p.HasDeviceVersion {
-		l.hex("device_version", uint64(p.DeviceVersion))
-	}
-	if p.HasUserRecvQP {
-		l.uint("user_recv_qp", uint64(p.UserRecvQP.QPN))
-		l.hex("user_recv_qkey", uint64(p.UserRecvQP.QKey))
-	}
-	if p.HasP2P {
-		l.bool("p2p_supported", p.P2PSupported)
-	}
 }
 
 // Feature is the ID of an extra feature or extra request (§2.1, Table 2.1).

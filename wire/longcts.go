@@ -40,9 +40,6 @@ func (p *LongCTSRTM) Type() Type {
 	return rtmType(TypeLongCTSMsgRTM, TypeDCLongCTSMsgRTM, p.DC, p.Tagged)
 }
 
-// Len is the number of bytes that Append adds.
-func (p *LongCTSRTM) Len() int { return reqLen(p.Type(), &p.Options, 0) }
-
 // Append adds the headers to b.
 func (p *LongCTSRTM) Append(b []byte) []byte {
 	flags := p.rtmFlags(p.Tagged)
@@ -60,16 +57,7 @@ func (p *LongCTSRTM) Append(b []byte) []byte {
 	return p.appendOptions(b)
 }
 
-// Parse reads the headers at the start of b; the data is b[n:].
-func (p *LongCTSRTM) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *LongCTSRTM) Read(v *View) (n int, err error) {
 	if n, err = v.header(famLongCTSRTM); err != nil {
 		return 0, err
@@ -90,20 +78,6 @@ func (p *LongCTSRTM) Read(v *View) (n int, err error) {
 	v.options(&q.Options)
 	*p = q
 	return n, nil
-}
-
-func (p *LongCTSRTM) fields(l *line) {
-	l.uint("msg_id", uint64(p.MsgID))
-	l.uint("msg_length", p.MsgLength)
-	l.uint("send_id", uint64(p.SendID))
-	l.uint("credit_request", uint64(p.CreditRequest))
-	if p.Tagged {
-		l.hex("tag", p.Tag)
-	}
-	if p.ReadNACK {
-		l.word("read_nack")
-	}
-	p.Options.fields(l)
 }
 
 // LongCTSRTWLen is the size of LONGCTS_RTW's and DC_LONGCTS_RTW's mandatory
@@ -138,9 +112,6 @@ func (p *LongCTSRTW) Type() Type {
 	return TypeLongCTSRTW
 }
 
-// Len is the number of bytes that Append adds.
-func (p *LongCTSRTW) Len() int { return reqLen(p.Type(), &p.Options, p.RMAIOVCount) }
-
 // Append adds the headers to b.
 //
 // Preconditions: RMAIOVCount <= MaxIOV.
@@ -154,16 +125,7 @@ func (p *LongCTSRTW) Append(b []byte) []byte {
 	return p.appendOptions(b)
 }
 
-// Parse reads the headers at the start of b; the data is b[n:].
-func (p *LongCTSRTW) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *LongCTSRTW) Read(v *View) (n int, err error) {
 	if n, err = v.header(famLongCTSRTW); err != nil {
 		return 0, err
@@ -180,12 +142,4 @@ func (p *LongCTSRTW) Read(v *View) (n int, err error) {
 	v.options(&q.Options)
 	*p = q
 	return n, nil
-}
-
-func (p *LongCTSRTW) fields(l *line) {
-	l.uint("msg_length", p.MsgLength)
-	l.uint("send_id", uint64(p.SendID))
-	l.uint("credit_request", uint64(p.CreditRequest))
-	l.iov("rma_iov", p.RMAIOV[:p.RMAIOVCount])
-	p.Options.fields(l)
 }

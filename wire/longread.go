@@ -18,7 +18,7 @@ const (
 // data. The tag is there if Tagged.
 //
 // The specification counts read_iov as application data. Here it is header:
-// Parse reads it and n counts it.
+// Read reads it and n counts it.
 type LongReadRTM struct {
 	Options
 
@@ -36,9 +36,6 @@ func (p *LongReadRTM) Type() Type {
 	return rtmType(TypeLongReadMsgRTM, TypeLongReadMsgRTM, false, p.Tagged)
 }
 
-// Len is the number of bytes that Append adds, read_iov included.
-func (p *LongReadRTM) Len() int { return reqLen(p.Type(), &p.Options, p.ReadIOVCount) }
-
 // Append adds the packet, which is all header, to b.
 //
 // Preconditions: ReadIOVCount <= MaxIOV.
@@ -47,16 +44,7 @@ func (p *LongReadRTM) Append(b []byte) []byte {
 	return p.appendReadIOV(b, p.Tagged, p.Tag, &p.ReadIOV, p.ReadIOVCount)
 }
 
-// Parse reads the packet at the start of b.
-func (p *LongReadRTM) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *LongReadRTM) Read(v *View) (n int, err error) {
 	if n, err = v.header(famLongReadRTM); err != nil {
 		return 0, err
@@ -74,17 +62,6 @@ func (p *LongReadRTM) Read(v *View) (n int, err error) {
 	}
 	*p = q
 	return n, nil
-}
-
-func (p *LongReadRTM) fields(l *line) {
-	l.uint("msg_id", uint64(p.MsgID))
-	l.uint("msg_length", p.MsgLength)
-	l.uint("send_id", uint64(p.SendID))
-	if p.Tagged {
-		l.hex("tag", p.Tag)
-	}
-	p.Options.fields(l)
-	l.iov("read_iov", p.ReadIOV[:p.ReadIOVCount])
 }
 
 // Sizes of the runting read RTMs' mandatory headers.
@@ -131,9 +108,6 @@ func (p *RuntReadRTM) Type() Type {
 	return rtmType(TypeRuntReadMsgRTM, TypeRuntReadMsgRTM, false, p.Tagged)
 }
 
-// Len is the number of bytes that Append adds, read_iov included.
-func (p *RuntReadRTM) Len() int { return reqLen(p.Type(), &p.Options, p.ReadIOVCount) }
-
 // Append adds the headers, read_iov included, to b.
 //
 // Preconditions: ReadIOVCount <= MaxIOV.
@@ -144,16 +118,7 @@ func (p *RuntReadRTM) Append(b []byte) []byte {
 	return p.appendReadIOV(b, p.Tagged, p.Tag, &p.ReadIOV, p.ReadIOVCount)
 }
 
-// Parse reads the headers at the start of b; the data is b[n:].
-func (p *RuntReadRTM) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *RuntReadRTM) Read(v *View) (n int, err error) {
 	if n, err = v.header(famRuntReadRTM); err != nil {
 		return 0, err
@@ -173,19 +138,6 @@ func (p *RuntReadRTM) Read(v *View) (n int, err error) {
 	}
 	*p = q
 	return n, nil
-}
-
-func (p *RuntReadRTM) fields(l *line) {
-	l.uint("msg_id", uint64(p.MsgID))
-	l.uint("msg_length", p.MsgLength)
-	l.uint("send_id", uint64(p.SendID))
-	l.uint("seg_offset", p.SegOffset)
-	l.uint("runt_length", p.RuntLength)
-	if p.Tagged {
-		l.hex("tag", p.Tag)
-	}
-	p.Options.fields(l)
-	l.iov("read_iov", p.ReadIOV[:p.ReadIOVCount])
 }
 
 // appendReadREQ adds the fields with which LONGREAD and RUNTREAD messages begin.
@@ -232,7 +184,7 @@ const LongReadRTWLen = 24
 //
 // The optional headers and read_iov follow; there is no data. rma_iov is the
 // target on the responder, read_iov the source on the requester. The
-// specification counts read_iov as application data. Here it is header: Parse
+// specification counts read_iov as application data. Here it is header: Read
 // reads it and n counts it.
 type LongReadRTW struct {
 	Options
@@ -248,11 +200,6 @@ type LongReadRTW struct {
 // Type is LONGREAD_RTW.
 func (p *LongReadRTW) Type() Type { return TypeLongReadRTW }
 
-// Len is the number of bytes that Append adds, read_iov included.
-func (p *LongReadRTW) Len() int {
-	return reqLen(TypeLongReadRTW, &p.Options, p.RMAIOVCount+p.ReadIOVCount)
-}
-
 // Append adds the packet, which is all header, to b.
 //
 // Preconditions: RMAIOVCount <= MaxIOV, ReadIOVCount <= MaxIOV.
@@ -267,16 +214,7 @@ func (p *LongReadRTW) Append(b []byte) []byte {
 	return appendIOV(b, &p.ReadIOV, p.ReadIOVCount)
 }
 
-// Parse reads the packet at the start of b.
-func (p *LongReadRTW) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *LongReadRTW) Read(v *View) (n int, err error) {
 	if n, err = v.header(famLongReadRTW); err != nil {
 		return 0, err
@@ -295,12 +233,4 @@ func (p *LongReadRTW) Read(v *View) (n int, err error) {
 	}
 	*p = q
 	return n, nil
-}
-
-func (p *LongReadRTW) fields(l *line) {
-	l.uint("msg_length", p.MsgLength)
-	l.uint("send_id", uint64(p.SendID))
-	l.iov("rma_iov", p.RMAIOV[:p.RMAIOVCount])
-	p.Options.fields(l)
-	l.iov("read_iov", p.ReadIOV[:p.ReadIOVCount])
 }

@@ -43,9 +43,6 @@ func (p *MediumRTM) Type() Type {
 	return rtmType(TypeMediumMsgRTM, TypeDCMediumMsgRTM, p.DC, p.Tagged)
 }
 
-// Len is the number of bytes that Append adds.
-func (p *MediumRTM) Len() int { return reqLen(p.Type(), &p.Options, 0) }
-
 // Append adds the headers to b.
 func (p *MediumRTM) Append(b []byte) []byte {
 	b = appendBase(b, p.Type(), p.rtmFlags(p.Tagged))
@@ -62,16 +59,7 @@ func (p *MediumRTM) Append(b []byte) []byte {
 	return p.appendOptions(b)
 }
 
-// Parse reads the headers at the start of b; the segment's data is b[n:].
-func (p *MediumRTM) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *MediumRTM) Read(v *View) (n int, err error) {
 	if n, err = v.header(famMediumRTM); err != nil {
 		return 0, err
@@ -91,17 +79,4 @@ func (p *MediumRTM) Read(v *View) (n int, err error) {
 	v.options(&q.Options)
 	*p = q
 	return n, nil
-}
-
-func (p *MediumRTM) fields(l *line) {
-	l.uint("msg_id", uint64(p.MsgID))
-	if p.DC {
-		l.uint("send_id", uint64(p.SendID))
-	}
-	l.uint("msg_length", p.MsgLength)
-	l.uint("seg_offset", p.SegOffset)
-	if p.Tagged {
-		l.hex("tag", p.Tag)
-	}
-	p.Options.fields(l)
 }

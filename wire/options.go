@@ -38,25 +38,6 @@ type Options struct {
 	HasConnID bool
 }
 
-// Len is the size of the headers on the wire.
-func (o *Options) Len() int {
-	n := 0
-	if o.HasRawAddr {
-		if o.ShortAddr {
-			n += RawAddrHdrShortLen
-		} else {
-			n += RawAddrHdrLen
-		}
-	}
-	if o.HasCQData {
-		n += CQDataHdrLen
-	}
-	if o.HasConnID {
-		n += ConnIDHdrLen
-	}
-	return n
-}
-
 // flags adds those of the headers to f.
 func (o *Options) flags(f uint16) uint16 {
 	if o.HasRawAddr {
@@ -114,22 +95,4 @@ func rawAddrHdr(b []byte, n int) (at, next int, p problem) {
 		return 0, 0, rawAddrShort
 	}
 	return at, at + int(size), fine
-}
-
-func (o *Options) fields(l *line) {
-	if o.HasRawAddr {
-		l.text("raw_addr", o.RawAddr.String())
-	}
-	if o.HasCQData {
-		l.hex("cq_data", o.CQData)
-	}
-	if o.HasConnID {
-		l.hex("connid", uint64(o.ConnID))
-	}
-}
-
-// reqLen is the size of a REQ packet's headers: the fixed part of its type, the
-// optional headers, and iovs entries of rma_iov and read_iov.
-func reqLen(t Type, o *Options, iovs uint32) int {
-	return int(infos[t].headerLen) + int(iovs)*RMAIOVLen + o.Len()
 }

@@ -20,18 +20,6 @@ const (
 	PeerErrorForm28                      // PeerErrorLen28
 )
 
-// Len is the size of a packet of the form.
-func (f PeerErrorForm) Len() int {
-	switch f {
-	case PeerErrorForm20:
-		return PeerErrorLen20
-	case PeerErrorForm28:
-		return PeerErrorLen28
-	default:
-		return PeerErrorLen
-	}
-}
-
 // peerErrorFits reports whether n bytes are one of the forms.
 func peerErrorFits(n int) bool {
 	return n == PeerErrorLen || n == PeerErrorLen20 || n == PeerErrorLen28
@@ -115,9 +103,6 @@ type PeerError struct {
 // Type is PEER_ERROR.
 func (p *PeerError) Type() Type { return TypePeerError }
 
-// Len is the number of bytes that Append adds.
-func (p *PeerError) Len() int { return p.Form.Len() }
-
 // Append adds the packet to b.
 func (p *PeerError) Append(b []byte) []byte {
 	b = appendBase(b, TypePeerError, connIDFlag(p.HasConnID))
@@ -140,16 +125,7 @@ func (p *PeerError) Append(b []byte) []byte {
 	return appendConnID(b, p.HasConnID, p.ConnID)
 }
 
-// Parse reads the packet at the start of b.
-func (p *PeerError) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *PeerError) Read(v *View) (n int, err error) {
 	if n, err = v.header(famPeerError); err != nil {
 		return 0, err
@@ -170,28 +146,6 @@ func (p *PeerError) Read(v *View) (n int, err error) {
 	q.ProvErrno = le.Uint32(b[n-2*peerErrorConnID:])
 	*p = q
 	return n, nil
-}
-
-func (p *PeerError) fields(l *line) {
-	switch p.Form {
-	case PeerErrorForm20:
-		l.uint("op_id", uint64(p.OpID))
-		l.text("ref_kind", p.RefKind.String())
-	case PeerErrorForm28:
-		id, valid := p.opID()
-		l.uint("msg_id", uint64(p.MsgID))
-		l.uint("op_id", uint64(id))
-		l.uint("op_id_valid", uint64(valid))
-		l.text("emitter", p.Emitter.String())
-	default:
-		l.uint("msg_id", uint64(p.MsgID))
-		if p.OpID != NoOpID {
-			l.uint("op_id", uint64(p.OpID))
-		}
-		l.text("emitter", p.Emitter.String())
-	}
-	l.uint("prov_errno", uint64(p.ProvErrno))
-	l.connID(p.HasConnID, p.ConnID)
 }
 
 // opID is op_id and op_id_valid of the form of 28 bytes.

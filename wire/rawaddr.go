@@ -45,9 +45,6 @@ func (r RawAddr) QPN() uint16 { return le.Uint16(r[16:]) }
 // had the same queue pair number (§4.4).
 func (r RawAddr) ConnID() uint32 { return le.Uint32(r[rawAddrConnIDAt:]) }
 
-// IsZero reports whether r is unset.
-func (r RawAddr) IsZero() bool { return r == RawAddr{} }
-
 const (
 	rawScheme     = "fi_addr_efa"
 	rawAddrScheme = rawScheme + "://["

@@ -54,9 +54,6 @@ type RTA struct {
 // Type is WRITE_RTA, FETCH_RTA, COMPARE_RTA or DC_WRITE_RTA.
 func (p *RTA) Type() Type { return rtaTypes[p.Kind] }
 
-// Len is the number of bytes that Append adds.
-func (p *RTA) Len() int { return reqLen(p.Type(), &p.Options, p.RMAIOVCount) }
-
 // Append adds the headers to b.
 //
 // Preconditions: RMAIOVCount <= MaxIOV, Kind is one of the four.
@@ -78,16 +75,7 @@ func (p *RTA) Append(b []byte) []byte {
 	return p.appendOptions(b)
 }
 
-// Parse reads the headers at the start of b; the operand is at b[n:].
-func (p *RTA) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *RTA) Read(v *View) (n int, err error) {
 	if n, err = v.header(famRTA); err != nil {
 		return 0, err
@@ -115,21 +103,6 @@ func (p *RTA) Read(v *View) (n int, err error) {
 	return n, nil
 }
 
-func (p *RTA) fields(l *line) {
-	l.uint("msg_id", uint64(p.MsgID))
-	l.text("atomic_datatype", p.Datatype.String())
-	l.text("atomic_op", p.Op.String())
-	switch p.Kind {
-	case RTAFetch, RTACompare:
-		l.uint("recv_id", uint64(p.RecvID))
-	case RTADCWrite:
-		l.uint("send_id", uint64(p.SendID))
-	default: // padding
-	}
-	l.iov("rma_iov", p.RMAIOV[:p.RMAIOVCount])
-	p.Options.fields(l)
-}
-
 // ATOMRSPLen is the size of ATOMRSP's header.
 const ATOMRSPLen = 24
 
@@ -152,9 +125,6 @@ type ATOMRSP struct {
 // Type is ATOMRSP.
 func (p *ATOMRSP) Type() Type { return TypeATOMRSP }
 
-// Len is the number of bytes that Append adds.
-func (p *ATOMRSP) Len() int { return ATOMRSPLen }
-
 // Append adds the header to b.
 func (p *ATOMRSP) Append(b []byte) []byte {
 	b = appendBase(b, TypeATOMRSP, connIDFlag(p.HasConnID))
@@ -164,17 +134,7 @@ func (p *ATOMRSP) Append(b []byte) []byte {
 	return le.AppendUint64(b, p.SegLength)
 }
 
-// Parse reads the header at the start of b. It doesn't compare SegLength with
-// what follows: Payload does.
-func (p *ATOMRSP) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *ATOMRSP) Read(v *View) (n int, err error) {
 	if n, err = v.header(famATOMRSP); err != nil {
 		return 0, err
@@ -187,16 +147,4 @@ func (p *ATOMRSP) Read(v *View) (n int, err error) {
 		SegLength: le.Uint64(b[16:]),
 	}
 	return n, nil
-}
-
-// Payload returns the SegLength bytes of data, body being what follows the header
-// in the datagram. It fails with ErrLength if body is shorter.
-func (p *ATOMRSP) Payload(body []byte) ([]byte, error) {
-	return payload(TypeATOMRSP, body, p.SegLength)
-}
-
-func (p *ATOMRSP) fields(l *line) {
-	l.uint("recv_id", uint64(p.RecvID))
-	l.uint("seg_length", p.SegLength)
-	l.connID(p.HasConnID, p.ConnID)
 }

@@ -37,9 +37,6 @@ func (p *RTR) Type() Type {
 	return TypeShortRTR
 }
 
-// Len is the number of bytes that Append adds.
-func (p *RTR) Len() int { return reqLen(p.Type(), &p.Options, p.RMAIOVCount) }
-
 // Append adds the packet, which is all header, to b.
 //
 // Preconditions: RMAIOVCount <= MaxIOV.
@@ -53,16 +50,7 @@ func (p *RTR) Append(b []byte) []byte {
 	return p.appendOptions(b)
 }
 
-// Parse reads the packet at the start of b.
-func (p *RTR) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *RTR) Read(v *View) (n int, err error) {
 	if n, err = v.header(famRTR); err != nil {
 		return 0, err
@@ -79,14 +67,6 @@ func (p *RTR) Read(v *View) (n int, err error) {
 	v.options(&q.Options)
 	*p = q
 	return n, nil
-}
-
-func (p *RTR) fields(l *line) {
-	l.uint("msg_length", p.MsgLength)
-	l.uint("recv_id", uint64(p.RecvID))
-	l.uint("recv_length", uint64(p.RecvLength))
-	l.iov("rma_iov", p.RMAIOV[:p.RMAIOVCount])
-	p.Options.fields(l)
 }
 
 // READRSPLen is the size of READRSP's header.
@@ -115,9 +95,6 @@ type READRSP struct {
 // Type is READRSP.
 func (p *READRSP) Type() Type { return TypeREADRSP }
 
-// Len is the number of bytes that Append adds.
-func (p *READRSP) Len() int { return READRSPLen }
-
 // Append adds the header to b.
 func (p *READRSP) Append(b []byte) []byte {
 	b = appendBase(b, TypeREADRSP, connIDFlag(p.HasConnID))
@@ -127,17 +104,7 @@ func (p *READRSP) Append(b []byte) []byte {
 	return le.AppendUint64(b, p.SegLength)
 }
 
-// Parse reads the header at the start of b. It doesn't compare SegLength with
-// what follows: Payload does.
-func (p *READRSP) Parse(b []byte) (n int, err error) {
-	v, err := Open(b)
-	if err != nil {
-		return 0, err
-	}
-	return p.Read(&v)
-}
-
-// Read is Parse of a packet that is open already.
+// Read reads the headers of the packet that v has opened, and returns their length.
 func (p *READRSP) Read(v *View) (n int, err error) {
 	if n, err = v.header(famREADRSP); err != nil {
 		return 0, err
@@ -151,17 +118,4 @@ func (p *READRSP) Read(v *View) (n int, err error) {
 		SegLength: le.Uint64(b[16:]),
 	}
 	return n, nil
-}
-
-// Payload returns the SegLength bytes of data, body being what follows the header
-// in the datagram. It fails with ErrLength if body is shorter.
-func (p *READRSP) Payload(body []byte) ([]byte, error) {
-	return payload(TypeREADRSP, body, p.SegLength)
-}
-
-func (p *READRSP) fields(l *line) {
-	l.uint("recv_id", uint64(p.RecvID))
-	l.uint("send_id", uint64(p.SendID))
-	l.uint("seg_length", p.SegLength)
-	l.connID(p.HasConnID, p.ConnID)
 }

@@ -67,7 +67,7 @@ func (t Type) String() string {
 	return "TYPE_" + strconv.Itoa(int(t))
 }
 
-// Known reports whether packets of this type have a layout here: Parse of some
+// Known reports whether packets of this type have a layout here: Read of some
 // packet accepts them.
 func (t Type) Known() bool { return infos[t].family != famNone }
 

@@ -159,16 +159,10 @@ func (v *View) unopened(b []byte, err error) error {
 type Packet interface {
 	// Type is the packet type that the fields select.
 	Type() Type
-	// Len is the number of bytes that Append adds.
-	Len() int
 	// Append adds the headers to b.
 	Append(b []byte) []byte
-	// Parse reads the headers at the start of b and returns their length.
-	Parse(b []byte) (n int, err error)
-	// Read is Parse of a packet that is open already.
+	// Read reads the headers of the packet that v has opened, and returns their length.
 	Read(v *View) (n int, err error)
-
-	fields(l *line)
 }
 
 // Decode reads the headers of any packet; the data is b[n:]. It allocates the
@@ -179,57 +173,34 @@ func Decode(b []byte) (pkt Packet, n int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	pkt = newPacket(infos[v.Type].family)
+	pkt = packets[infos[v.Type].family]()
 	if n, err = pkt.Read(&v); err != nil {
 		return nil, 0, err
 	}
 	return pkt, n, nil
 }
 
-// newPacket makes the struct of a family. This is the one place that lists all.
-func newPacket(f family) Packet {
-	switch f {
-	case famCTS:
-		return new(CTS)
-	case famCTSData:
-		return new(CTSData)
-	case famREADRSP:
-		return new(READRSP)
-	case famEOR:
-		return new(EOR)
-	case famATOMRSP:
-		return new(ATOMRSP)
-	case famHandshake:
-		return new(Handshake)
-	case famReceipt:
-		return new(Receipt)
-	case famReadNACK:
-		return new(ReadNACK)
-	case famPeerError:
-		return new(PeerError)
-	case famEagerRTM:
-		return new(EagerRTM)
-	case famMediumRTM:
-		return new(MediumRTM)
-	case famLongCTSRTM:
-		return new(LongCTSRTM)
-	case famLongReadRTM:
-		return new(LongReadRTM)
-	case famRuntReadRTM:
-		return new(RuntReadRTM)
-	case famEagerRTW:
-		return new(EagerRTW)
-	case famLongCTSRTW:
-		return new(LongCTSRTW)
-	case famLongReadRTW:
-		return new(LongReadRTW)
-	case famRTR:
-		return new(RTR)
-	case famRTA:
-		return new(RTA)
-	case famNone:
-	}
-	panic("wire: packet family without a struct")
+// packets makes the struct of each family. This is the one place that lists all.
+var packets = [...]func() Packet{
+	famCTS:         func() Packet { return new(CTS) },
+	famCTSData:     func() Packet { return new(CTSData) },
+	famREADRSP:     func() Packet { return new(READRSP) },
+	famEOR:         func() Packet { return new(EOR) },
+	famATOMRSP:     func() Packet { return new(ATOMRSP) },
+	famHandshake:   func() Packet { return new(Handshake) },
+	famReceipt:     func() Packet { return new(Receipt) },
+	famReadNACK:    func() Packet { return new(ReadNACK) },
+	famPeerError:   func() Packet { return new(PeerError) },
+	famEagerRTM:    func() Packet { return new(EagerRTM) },
+	famMediumRTM:   func() Packet { return new(MediumRTM) },
+	famLongCTSRTM:  func() Packet { return new(LongCTSRTM) },
+	famLongReadRTM: func() Packet { return new(LongReadRTM) },
+	famRuntReadRTM: func() Packet { return new(RuntReadRTM) },
+	famEagerRTW:    func() Packet { return new(EagerRTW) },
+	famLongCTSRTW:  func() Packet { return new(LongCTSRTW) },
+	famLongReadRTW: func() Packet { return new(LongReadRTW) },
+	famRTR:         func() Packet { return new(RTR) },
+	famRTA:         func() Packet { return new(RTA) },
 }
 
 // Bytes is the packet, whether it could be opened or not.

@@ -112,7 +112,7 @@ func TestReadGoesByTheView(t *testing.T) {
 			for i := range changed {
 				changed[i] = fill
 			}
-			got := newPacket(infos[v.Type].family)
+			got := packets[infos[v.Type].family]()
 			n, err := got.Read(&v)
 			require.Equal(t, c.pkt.Type(), v.Type)
 			if err != nil { // read_iov_count is Read's own

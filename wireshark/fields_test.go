@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/wiretext"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -81,16 +82,11 @@ func compare(t *testing.T, f *frame, b []byte) {
 	t.Helper()
 	pkt, n, err := wire.Decode(b)
 	require.NoError(t, err)
-	what := wire.Summary(b)
+	what := wiretext.Summary(b)
 	expect := want(t, pkt)
 	expect.addFlags(pkt.Type(), uint16(b[2])|uint16(b[3])<<8)
-	data := b[n:]
-	if p, ok := pkt.(interface {
-		Payload(body []byte) ([]byte, error)
-	}); ok {
-		data, err = p.Payload(data)
-		require.NoError(t, err)
-	}
+	data, whole := wiretext.Payload(pkt, b[n:])
+	require.True(t, whole)
 	if pkt.Type().HasData() {
 		expect.add("len", uint64(len(data)))
 	}
@@ -194,7 +190,7 @@ func TestFields(t *testing.T) {
 	frames := dissect(t, capture)
 	require.Len(t, frames, len(packets))
 	for i, f := range frames {
-		require.False(t, f.has("malformed"), "%s", wire.Summary(packets[i]))
+		require.False(t, f.has("malformed"), "%s", wiretext.Summary(packets[i]))
 		compare(t, f, packets[i])
 		require.Equal(t, alice.String(), f.byName["src"][0].Show)
 		require.Equal(t, bob.String(), f.byName["dst"][0].Show)
@@ -204,7 +200,7 @@ func TestFields(t *testing.T) {
 	require.Equal(t, "fe80::a", frames[0].byName["src.gid"][0].Show)
 	for i, row := range columns(t, capture, "efa_rdm", "_ws.col.Protocol", "_ws.col.Source", "_ws.col.Destination", "_ws.col.Info") {
 		require.Equal(t, []string{"EFA-RDM", "[fe80::a]:10", "[fe80::b]:11"}, row[:3])
-		summary(t, wire.Summary(packets[i]), row[3])
+		summary(t, wiretext.Summary(packets[i]), row[3])
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/internal/testenv"
+	"github.com/efactor/efactor/internal/wiretext"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -18,12 +19,8 @@ func broken(b []byte) bool {
 	if err != nil {
 		return true
 	}
-	if p, ok := pkt.(interface {
-		Payload(body []byte) ([]byte, error)
-	}); ok {
-		_, err = p.Payload(b[n:])
-	}
-	return err != nil
+	_, whole := wiretext.Payload(pkt, b[n:])
+	return !whole
 }
 
 // judge dissects packets, and checks that those are marked that package wire refuses.
@@ -41,7 +38,7 @@ func judge(t *testing.T, packets [][]byte) (bad int) {
 	frames := dissect(t, file)
 	require.Len(t, frames, len(packets))
 	for i, f := range frames {
-		require.Equal(t, broken(packets[i]), f.has("malformed"), "%x: %s", packets[i], wire.Summary(packets[i]))
+		require.Equal(t, broken(packets[i]), f.has("malformed"), "%x: %s", packets[i], wiretext.Summary(packets[i]))
 		require.Equal(t, 64+len(packets[i]), tile(t, f.Fields, 0), "%x", packets[i])
 		if f.has("malformed") {
 			bad++
@@ -67,7 +64,7 @@ func TestTruncated(t *testing.T) {
 	for _, k := range kinds {
 		p := fill(t, rng, k)
 		b := withData(rng, p)
-		for n := 0; n < min(p.Len()+3, len(b)); n += step {
+		for n := 0; n < min(len(p.Append(nil))+3, len(b)); n += step {
 			packets = append(packets, b[:n])
 		}
 	}

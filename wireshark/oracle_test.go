@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device/tap"
+	"github.com/efactor/efactor/internal/wiretext"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -219,7 +220,7 @@ func (o *oracle) link(p *packet) {
 		}
 		return
 	}
-	require.NotNil(o.t, p.to, "%s", wire.Summary(p.rec.Packet))
+	require.NotNil(o.t, p.to, "%s", wiretext.Summary(p.rec.Packet))
 	p.request = p.to.begin()
 }
 
@@ -275,7 +276,7 @@ func TestSession(t *testing.T) {
 			require.Len(t, rows, len(packets))
 			reposts, streams := 0, map[string]bool{}
 			for i, p := range packets {
-				require.Equal(t, expect(p), rows[i][:len(linkFields)], "frame %d, %s", i+1, wire.Summary(p.rec.Packet))
+				require.Equal(t, expect(p), rows[i][:len(linkFields)], "frame %d, %s", i+1, wiretext.Summary(p.rec.Packet))
 				if p.repost != nil {
 					reposts++
 				}

@@ -22,13 +22,8 @@ type step[U unsigned] func(op wire.AtomicOp, old, operand, compare U) U
 // integer is the step of the integers: T is the type and U the unsigned one of its
 // size.
 func integer[T signed | unsigned, U unsigned](op wire.AtomicOp, old, operand, compare U) U {
-	t, o, c := T(old), T(operand), T(compare)
-	var swap bool
+	t, o := T(old), T(operand)
 	switch op {
-	case wire.OpMin:
-		swap = t > o
-	case wire.OpMax:
-		swap = t < o
 	case wire.OpSum:
 		return old + operand
 	case wire.OpDiff:
@@ -45,27 +40,19 @@ func integer[T signed | unsigned, U unsigned](op wire.AtomicOp, old, operand, co
 		return old ^ operand
 	case wire.OpMSwap:
 		return operand&compare | old&^compare
-	case wire.OpWrite:
-		return operand
 	default:
-		swap = swaps(op, c, t)
+		if replaces(op, t, o, T(compare)) {
+			return operand
+		}
+		return old
 	}
-	if swap {
-		return operand
-	}
-	return old
 }
 
 // floating is the step of the floating-point numbers: U is the unsigned integer of F's
 // size.
 func floating[F float, U unsigned](op wire.AtomicOp, old, operand, compare U) U {
-	t, o, c := as[F](old), as[F](operand), as[F](compare)
-	var swap bool
+	t, o := as[F](old), as[F](operand)
 	switch op {
-	case wire.OpMin:
-		swap = t > o
-	case wire.OpMax:
-		swap = t < o
 	case wire.OpSum:
 		return as[U](t + o)
 	case wire.OpDiff:
@@ -74,21 +61,24 @@ func floating[F float, U unsigned](op wire.AtomicOp, old, operand, compare U) U 
 		return as[U](t * o)
 	case wire.OpLOr, wire.OpLAnd, wire.OpLXor:
 		return as[U](F(bit(logic(op, t != 0, o != 0))))
-	case wire.OpWrite:
-		return operand
 	default:
-		swap = swaps(op, c, t)
+		if replaces(op, t, o, as[F](compare)) {
+			return operand
+		}
+		return old
 	}
-	if swap {
-		return operand
-	}
-	return old
 }
 
-// swaps evaluates the condition of the compare-and-swaps; it is false for all other
-// operations.
-func swaps[T signed | unsigned | float](op wire.AtomicOp, compare, target T) bool {
+// replaces reports whether an operation that computes nothing puts the operand in the place
+// of the target.
+func replaces[T signed | unsigned | float](op wire.AtomicOp, target, operand, compare T) bool {
 	switch op {
+	case wire.OpWrite:
+		return true
+	case wire.OpMin:
+		return target > operand
+	case wire.OpMax:
+		return target < operand
 	case wire.OpCSwap:
 		return compare == target
 	case wire.OpCSwapNE:
@@ -230,7 +220,7 @@ func (h half) bits(v float64) uint16 {
 // step is the arithmetic of one element. A sum or product is made in float64, whose rounding
 // is so much finer than the second that both together are one.
 func (h half) step(op wire.AtomicOp, old, operand, compare uint16) uint16 {
-	t, o, c := h.value(old), h.value(operand), h.value(compare)
+	t, o := h.value(old), h.value(operand)
 	switch op {
 	case wire.OpSum:
 		return h.bits(t + o)
@@ -240,22 +230,12 @@ func (h half) step(op wire.AtomicOp, old, operand, compare uint16) uint16 {
 		return h.bits(t * o)
 	case wire.OpLOr, wire.OpLAnd, wire.OpLXor:
 		return h.bits(float64(bit(logic(op, t != 0, o != 0))))
-	case wire.OpWrite:
-		return operand
-	case wire.OpMin:
-		if t > o {
-			return operand
-		}
-	case wire.OpMax:
-		if t < o {
-			return operand
-		}
 	default:
-		if swaps(op, c, t) {
+		if replaces(op, t, o, h.value(compare)) {
 			return operand
 		}
+		return old
 	}
-	return old
 }
 
 // Float16 rounds a number to IEEE 754's binary16, and BFloat16 to bfloat16.

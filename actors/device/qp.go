@@ -24,6 +24,10 @@ type QPConfig struct {
 	// ready after Arm, by drivers that run inside the process. Others make
 	// one of FDs readable.
 	Notify func()
+
+	// Resent, if there is one, is called for each request that a software device sends again by itself; cards
+	// don't say it. The request is the device's, during the call.
+	Resent func(*SendWR)
 }
 
 // QP is a queue pair and its completion queue. It belongs to one shard: no two

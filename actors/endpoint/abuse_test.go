@@ -79,7 +79,7 @@ func abuse(t *testing.T, data []byte) {
 		Info: device.Info{MTU: 256, CopiesAtPost: k&1 == 0},
 		Endpoint: endpoint.Config{
 			Settings: settings.InForce{
-				WaitHandshake: k&6 == 0,
+				Knobs: settings.Knobs{WaitHandshake: k&6 == 0},
 				Settings: settings.Settings{
 					MaxUnlistedPeers: 3, SendQueue: 4 + k%8, RecvQueue: 64, MaxMedium: 1000, Credits: 1 + k%3, RecvWindow: 4,
 					PeerTimeout: 3 * time.Second, PeerMemory: 40000, TotalMemory: 60000,

@@ -25,6 +25,7 @@ type access struct {
 	pools   *ope.Pools
 	regions *mr.Table
 	peers   *peers
+	starved *starved
 	closing *closing
 	event   func(Event)
 	refuse  Refusals
@@ -50,8 +51,17 @@ func (a *access) onRequest(pkt *peer.Packet) {
 		a.over(pkt, pkt.SendID)
 	case a.closing.state != open || pkt.Link.Err != nil:
 		pkt.Free()
+	default:
+		a.carryOut(pkt)
+	}
+}
+
+// carryOut takes a request for memory.
+func (a *access) carryOut(pkt *peer.Packet) {
+	switch t := pkt.Type; {
 	case a.forbids(pkt):
 		pkt.Free()
+	case a.starved.takes(pkt):
 	case t.IsRTW():
 		a.onWrite(pkt)
 	case t.IsRTR():
@@ -103,13 +113,7 @@ func (a *access) onWrite(pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
-	rxe := a.pools.Begin(pkt)
-	if rxe == nil {
-		a.env.Counters.NoRoom++
-		pkt.Free()
-		return
-	}
-	rxe.Write(pkt, to)
+	a.pools.Begin(pkt).Write(pkt, to)
 }
 
 // resolve finds the memory that a request names. False: the request was refused.
@@ -232,22 +236,22 @@ func (a *access) over(pkt *peer.Packet, id uint32) {
 }
 
 // abortReceive takes a PEER_ERROR by which a peer takes a message back of which the first
-// packet was received. It looks for the message among the operations in progress, which is
-// slow, but rare.
+// packet was received. A message that is not found was complete.
 func (a *access) abortReceive(pkt *peer.Packet) {
 	l := pkt.Link
-	if l.UnknownAborts > maxUnknownAborts {
-		pkt.Free()
-		return
-	}
 	var found *ope.Rxe
-	a.pools.EachRx(func(r *ope.Rxe) {
-		if r.Link() == l && r.MsgID() == pkt.MsgID && r.IsMessage() {
-			found = r
+	removed := len(a.starved.pkts) > 0 && a.starved.remove(l, pkt.MsgID)
+	if l.MaySearch() {
+		a.pools.EachRx(func(r *ope.Rxe) {
+			if r.Link() == l && r.MsgID() == pkt.MsgID && r.IsMessage() {
+				found = r
+			}
+		})
+		if found == nil && !removed {
+			l.NotFound()
 		}
-	})
-	if found == nil { // it was complete
-		l.UnknownAborts++
+	}
+	if found == nil {
 		pkt.Free()
 		return
 	}
@@ -258,27 +262,23 @@ func (a *access) abortReceive(pkt *peer.Packet) {
 // msg_id alone.
 func (a *access) abortSend(pkt *peer.Packet) {
 	l := pkt.Link
-	if l.UnknownAborts > maxUnknownAborts {
-		pkt.Free()
-		return
-	}
 	var found *ope.Txe
-	a.pools.EachTx(func(t *ope.Txe) {
-		if t.Sends(l, pkt.MsgID) {
-			found = t
+	if l.MaySearch() {
+		a.pools.EachTx(func(t *ope.Txe) {
+			if t.Sends(l, pkt.MsgID) {
+				found = t
+			}
+		})
+		if found == nil {
+			l.NotFound()
 		}
-	})
+	}
 	if found == nil {
-		l.UnknownAborts++
 		pkt.Free()
 		return
 	}
 	a.env.Sh.Tell(found.Ref(), pkt.Deliver())
 }
-
-// maxUnknownAborts is the number of a peer's PEER_ERRORs for messages that are not in progress,
-// from which on those that name a msg_id are ignored: each costs a search.
-const maxUnknownAborts = 1000
 
 // deny refuses a request: it counts it, reports it as an event, and tells a requester
 // that waits and knows PEER_ERROR. A peer that tries too many wrong keys is failed.

@@ -15,6 +15,7 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -44,7 +45,6 @@ type peers struct {
 	overflow overflow
 	evicted  evictedPeers
 	checks   connidChecks
-	later    later
 	replaced []*peer.Link
 }
 
@@ -124,6 +124,10 @@ func (p *peers) install(l *peer.Link) {
 		p.replaced = append(p.replaced, former)
 		p.env.Sh.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
+	if c := p.checks.byAddr[qpAddrOf(l.Addr)]; c != nil { // the application has inserted it
+		p.checks.contest(c, p.routes.get(l.AH, l.QPN))
+		p.checks.letGo(c)
+	}
 }
 
 // forget drops a peer that has failed and that no handle names, so that only its connid
@@ -147,7 +151,7 @@ func (p *peers) drop(l *peer.Link) {
 func (p *peers) reap() {
 	keep := p.replaced[:0]
 	for _, l := range p.replaced {
-		if l.Busy() || p.env.Q.Holds(l.Peer) {
+		if l.Busy() || l.Charged() > 0 || p.env.Q.Holds(l.Peer) || !p.env.Sh.Unburdened(l.Peer) {
 			keep = append(keep, l)
 			continue
 		}
@@ -174,25 +178,31 @@ func (p *peers) find(addr wire.RawAddr) *peer.Link {
 // at returns the peer that is at a queue pair now, nil if there is none or gid is zero. It
 // is the slow way: for what comes without an address handle, since the device has lost its
 // own. Releases of libfabric until 1.13 do not say in all their packets who sends them.
-func (p *peers) at(gid device.GID, qpn uint16) *peer.Link {
-	if gid == (device.GID{}) {
-		return nil
-	}
-	for _, m := range p.routes.byAH {
-		if x := m[qpn]; x != nil && x.cur != nil && x.cur.Addr.GID() == gid {
-			return x.cur
-		}
-	}
-	return nil
-}
+func (p *peers) at(gid device.GID, qpn uint16) *peer.Link { return p.now(device.UnknownAH, qpn, gid) }
 
 // now returns the peer of what the device has reported, nil if there is none: gid says where it is if
 // ah does not. There was none when the device said so, but one may have come since, on the way here.
 func (p *peers) now(ah device.AH, qpn uint16, gid device.GID) *peer.Link {
-	if ah != device.UnknownAH {
-		return p.routes.find(ah, qpn)
+	if x := p.route(ah, qpn, gid); x != nil {
+		return x.cur
 	}
-	return p.at(gid, qpn)
+	return nil
+}
+
+// route is now of the route.
+func (p *peers) route(ah device.AH, qpn uint16, gid device.GID) (x *route) {
+	if ah != device.UnknownAH {
+		return p.routes.get(ah, qpn)
+	}
+	if gid == (device.GID{}) {
+		return nil
+	}
+	for i, m := range p.routes.byAH { // of several handles that had the GID the last is in use
+		if p.routes.gids[i] == gid && m[qpn] != nil && (x == nil || m[qpn].cur != nil) {
+			x = m[qpn]
+		}
+	}
+	return x
 }
 
 // uri is an address for which there is no address handle: of several devices none is known to
@@ -323,9 +333,10 @@ func (p *peers) bind(l *peer.Link, handle uint64) {
 	}
 }
 
-// insert binds peers that were known before their addresses got the n handles from first.
+// insert binds peers that were known before their addresses got the n handles from first. A place where newcomers
+// wait is held back no more.
 func (p *peers) insert(first, n uint64) {
-	if p.implicit.size()+len(p.overflow.entries) == 0 {
+	if p.implicit.size()+len(p.overflow.entries)+len(p.checks.byAddr) == 0 {
 		return
 	}
 	for h := first; h < first+n; h++ {
@@ -335,6 +346,10 @@ func (p *peers) insert(first, n uint64) {
 		}
 		if l := p.find(addr); l != nil && l.Handle == peer.Unlisted {
 			p.bind(l, h)
+		}
+		if c := p.checks.byAddr[qpAddrOf(addr)]; c != nil {
+			c.listed = true
+			p.checks.letGo(c)
 		}
 	}
 }
@@ -398,7 +413,11 @@ func cacheKey(ah device.AH, qpn uint16) uint32 { return uint32(ah)<<16 | uint32(
 type route struct {
 	cur    *peer.Link // nil if it was dropped
 	former []uint32   // oldest first
-	rate   connidRate // of those that come
+
+	since     clock.Time // when came was counted
+	came      uint8      // new endpoints in a row, see allow
+	contested bool       // newcomers wait, see connidCheck
+	empty     bool       // it is in routes.empty
 }
 
 // maxEmpty is the number of routes without a peer that are remembered.
@@ -416,10 +435,11 @@ func (r *routes) cached(ah device.AH, qpn uint16) *peer.Link {
 	return nil
 }
 
-// find returns the peer at (ah, qpn), or nil, and enters it into the cache.
+// find returns the peer at (ah, qpn), which it enters into the cache, or nil: the endpoint deals with
+// what comes from there.
 func (r *routes) find(ah device.AH, qpn uint16) *peer.Link {
 	x := r.get(ah, qpn)
-	if x == nil || x.cur == nil {
+	if x == nil || x.cur == nil || x.contested {
 		return nil
 	}
 	key := cacheKey(ah, qpn)
@@ -457,6 +477,14 @@ func (r *routes) gid(ah device.AH, gid device.GID) device.GID {
 	return gid
 }
 
+// uncache has the packets of l looked up by find.
+func (r *routes) uncache(l *peer.Link) {
+	key := cacheKey(l.AH, l.QPN)
+	if c := &r.cache[(key^key>>16)%cacheSize]; c.key == key {
+		*c = cacheEntry{}
+	}
+}
+
 // set makes l the current peer at its queue pair, and returns the one that it replaces.
 func (r *routes) set(l *peer.Link) (former *peer.Link) {
 	clear(r.cache[:])
@@ -492,7 +520,7 @@ func (r *routes) drop(l *peer.Link) bool {
 	clear(r.cache[:])
 	x.cur = nil
 	x.remember(l)
-	r.addEmpty(l)
+	r.addEmpty(l, x)
 	return true
 }
 
@@ -504,11 +532,15 @@ func (r *routes) vacate(l *peer.Link) {
 	}
 	clear(r.cache[:])
 	x.cur = nil
-	r.addEmpty(l)
+	r.addEmpty(l, x)
 }
 
-// addEmpty notes that the route of l has no peer.
-func (r *routes) addEmpty(l *peer.Link) {
+// addEmpty notes that the route of l, x, has no peer.
+func (r *routes) addEmpty(l *peer.Link, x *route) {
+	if x.empty {
+		return // one at which many come and go takes no other's place
+	}
+	x.empty = true
 	if r.empty = append(r.empty, cacheKey(l.AH, l.QPN)); len(r.empty) > maxEmpty {
 		r.forget(r.empty[0])
 		r.empty = r.empty[1:]
@@ -518,7 +550,11 @@ func (r *routes) addEmpty(l *peer.Link) {
 // forget deletes a route that has no peer.
 func (r *routes) forget(key uint32) {
 	m := r.byAH[key>>16]
-	if x := m[uint16(key)]; x != nil && x.cur == nil {
+	x := m[uint16(key)]
+	if x == nil {
+		return
+	}
+	if x.empty = false; x.cur == nil {
 		delete(m, uint16(key))
 	}
 }
@@ -538,119 +574,258 @@ func (x *route) isFormer(connid uint32) bool {
 	return slices.Contains(x.former, connid)
 }
 
-// Watch hears of the end of a peer, or of the endpoint, as a posted receive from that peer
-// would; as with one, the peer is probed when it is silent. No message satisfies it.
-type Watch struct {
-	Peer  uint64      // the handle; one that names no peer: the endpoint alone is watched
-	OnEnd func(error) // is called on the shard, at most once
-
-	link *peer.Link
+// connidCheck is about a queue pair from which packets of newcomers came: of endpoints that claim to have replaced the
+// peer there, by a new connid. They wait in their order until it is known of the first newcomer whether it is there, or was; and
+// before that until it may be let in. The device has acknowledged them, so none is dropped: they are copied out of
+// their receive slots, and count towards TotalMemory, above which all senders are throttled. Meanwhile all that comes from
+// there goes by way of the endpoint.
+type connidCheck struct {
+	at     qpAddr
+	route  *route     // of the place, nil if there is none
+	link   *peer.Link // on trial; nil: none may be let in yet
+	began  clock.Time
+	heard  clock.Time // the last packet that waits came
+	former clock.Time // the last packet of the peer at the place came since then
+	asks   int        // our HANDSHAKE was refused, and the peer at the place has so many probes to answer
+	pkts   []*device.RecvPkt
+	gone   []*device.Gone // of those that sent some of pkts
+	bytes  int64          // that pkts count for
+	late   bool           // link was not there: its packets are late
+	ended  bool           // link was there, and has ended: the device says so
+	listed bool           // the application has inserted an address there, which may send: it is not held back
+	holds  bool           // the place is held back, by ah
+	ah     device.AH
 }
 
-// BeginWatch begins to watch, or says at once why there is nothing to watch any more. It runs
-// on the shard.
-func (e *Endpoint) BeginWatch(w *Watch) {
+const (
+	// waitPackets is how many packets come from a place before it is held back, where the device can do that.
+	waitPackets = 16
+	// trialMost is how long a trial takes at most.
+	trialMost = 2 * time.Second
+	// waitCost is what a packet that waits counts for, beside its bytes.
+	waitCost = 512
+	// waitMost is beyond PeerMemory what may wait from a place: what was under way before it was held back. A card
+	// cannot do that, and there a place that sends more hoards.
+	waitMost = 64 << 20
+	// letIn is how many places are looked at a time, whether newcomers there may be let in.
+	letIn = 256
+)
+
+// connidChecks are the checks in progress, by queue pair. They own the timer that ends trials that take too long, and
+// the one that looks whether newcomers may be let in.
+type connidChecks struct {
+	peers   *peers
+	byAddr  map[qpAddr]*connidCheck
+	order   []*connidCheck // those on trial, the oldest first; some are over
+	retried *connidCheck   // of which the packets are handled once more: if they have to wait again, its place stays as it is
+	timer   shard.Timer
+	tick    checkTick
+	waiting []*connidCheck // those that may not be let in yet
+	retry   shard.Timer
+	again   retryTick
+}
+
+type (
+	// checkTick is when the oldest trial has taken too long.
+	checkTick struct{ shard.Message }
+	// retryTick is when to look again whether newcomers may be let in.
+	retryTick struct{ shard.Message }
+)
+
+// check begins to check the sender of a packet.
+func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
+	p := t.peers
+	ah, err := p.createAH(addr.GID())
+	if err != nil {
+		t.wait(r, addr)
+		return
+	}
+	if trusted, _ := p.mayAdd(ah, addr.QPN(), false); !trusted {
+		_ = p.qp().DestroyAH(ah)
+		t.wait(r, addr)
+		return
+	}
+	c := t.begin(addr, p.newPeer(addr, ah, peer.Unlisted, p.book.Now()))
+	if t.order = append(t.order, c); len(t.order) == 1 {
+		t.startTimer()
+	}
+	c.link.Move(peer.MoveTry)
+	c.link.CheckConnID()
+	t.keep(c, r)
+}
+
+// wait has a packet wait whose sender may not be let in yet: too many came at its place, or the device has no address
+// handle to give, for want of memory or descriptors.
+func (t *connidChecks) wait(r *device.RecvPkt, addr wire.RawAddr) {
+	c := t.byAddr[qpAddrOf(addr)]
+	if c == nil {
+		c = t.begin(addr, nil)
+		if t.waiting = append(t.waiting, c); !t.retry.Active() {
+			env := t.peers.env
+			env.Sh.StartTimer(&t.retry, connidEvery, env.Endpoint, &t.again)
+		}
+	}
+	t.keep(c, r)
+}
+
+// begin makes the check of a place, of which there is none, with link on trial if it is not nil.
+func (t *connidChecks) begin(addr wire.RawAddr, link *peer.Link) *connidCheck {
+	c := &connidCheck{at: qpAddrOf(addr), link: link, began: t.peers.env.Sh.Now()}
+	var x *route
+	if was := t.retried; was != nil && was.at == c.at {
+		x, c.listed, c.holds, c.ah = was.route, was.listed, was.holds, was.ah
+		t.retried = nil
+	}
+	if x == nil || x.cur == nil {
+		x = t.peers.route(device.UnknownAH, c.at.qpn, c.at.gid)
+	}
+	if t.byAddr == nil {
+		t.byAddr = make(map[qpAddr]*connidCheck)
+	}
+	t.byAddr[c.at] = c
+	t.contest(c, x)
+	return c
+}
+
+// end ends a check. Its packets are the caller's.
+func (t *connidChecks) end(c *connidCheck) {
+	delete(t.byAddr, c.at)
+	if c.route != nil {
+		c.route.uncontest()
+	}
+	t.letGo(c)
+}
+
+// letGo lets the messages from a place come again.
+func (t *connidChecks) letGo(c *connidCheck) {
+	if !c.holds {
+		return
+	}
+	qp := t.peers.qp()
+	_ = qp.HoldBack(c.ah, c.at.qpn, false, 0) // as in hold
+	_ = qp.DestroyAH(c.ah)
+	c.holds = false
+	if l := t.peers.at(c.at.gid, c.at.qpn); l != nil { // its packets were refused, too
+		l.HoldBackAgain()
+	}
+}
+
+// contest has all that comes from a place, by its route if there is one, go by way of the endpoint.
+func (t *connidChecks) contest(c *connidCheck, x *route) {
+	if c.route != nil && c.route != x {
+		c.route.uncontest()
+	}
+	if c.route = x; x == nil {
+		return
+	}
+	if x.contested = true; x.cur != nil {
+		t.peers.routes.uncache(x.cur)
+		x.cur.Contest(c.link != nil)
+	}
+}
+
+// uncontest ends what contest began.
+func (x *route) uncontest() {
+	if x.contested = false; x.cur != nil {
+		x.cur.Uncontest()
+	}
+}
+
+// take takes a packet from a place at which newcomers wait.
+func (t *connidChecks) take(c *connidCheck, r *device.RecvPkt) {
+	p := t.peers
+	var cur *peer.Link
+	x := p.route(r.AH, r.QPN, c.at.gid)
+	if x != nil {
+		cur = x.cur
+	}
+	id, named := r.View.ConnID()
+	addr := wire.MakeRawAddr(c.at.gid, c.at.qpn, id)
+	_, listed := p.book.Handle(addr)
 	switch {
-	case e.closing.state != open:
-		w.OnEnd(e.closing.err())
-		return
-	case w.Peer >= uint64(match.NotAvail):
-	case e.port != nil:
-		w.OnEnd(fmt.Errorf("%w: peers of an endpoint without the protocol are not watched", errno.ErrNotSupported))
-		return
+	case r.Err != nil && cur == nil:
+		p.onNoAddress(r)
+	case r.Err != nil:
+		p.env.Sh.Call(cur.Peer, r.Arrived())
+	case named && cur != nil && id == cur.QKey:
+		c.former = p.env.Sh.Now()
+		answers := c.asks > 0 && r.View.Type == wire.TypeHandshake
+		p.env.Sh.Call(cur.Peer, r.Arrived())
+		if answers {
+			t.settle(c, false)
+		}
+	case named && x != nil && x.isFormer(id):
+		p.dropFormer(r, id)
+	case named && listed:
+		p.admit(r, addr)
+	case !named && cur != nil && c.link == nil: // newcomers that only wait have no HANDSHAKE of ours, and say who they are
+		cur.Contest(false) // else it would send the packet back for ever
+		p.onNameless(r, cur)
+	case c.bytes > p.env.Config.PeerMemory+waitMost:
+		p.dropUntrusted(r, c.at)
 	default:
-		l, err := e.peers.link(w.Peer)
-		if err == nil {
-			err = l.Closed()
-		}
-		if err != nil {
-			w.OnEnd(err)
-			return
-		}
-		w.link = l
-		l.Await()
-	}
-	e.watches.list = append(e.watches.list, w)
-}
-
-// EndWatch ends a watch, if that has not ended by itself. It runs on the shard.
-func (e *Endpoint) EndWatch(w *Watch) {
-	for i, x := range e.watches.list {
-		if x == w {
-			e.watches.list = append(e.watches.list[:i], e.watches.list[i+1:]...)
-			w.over()
-			return
-		}
+		t.keep(c, r)
 	}
 }
-
-func (w *Watch) over() {
-	if w.link != nil {
-		w.link.Awaited()
-		w.link = nil
-	}
-}
-
-// watches are those of an endpoint.
-type watches struct{ list []*Watch }
-
-// fail ends those that keep does not want; it is asked about a receive from the peer.
-func (s *watches) fail(keep func(*ope.Entry) bool, err error) {
-	if len(s.list) == 0 {
-		return
-	}
-	var kept, doomed []*Watch
-	for _, w := range s.list {
-		o := ope.Entry{Req: ope.Request{Peer: w.Peer}}
-		if keep(&o) {
-			kept = append(kept, w)
-		} else {
-			doomed = append(doomed, w)
-		}
-	}
-	s.list = kept
-	for _, w := range doomed {
-		w.over()
-		w.OnEnd(err)
-	}
-}
-
-// later is packets of newcomers for which the device had no address handle to give, for want of memory
-// or descriptors. The device has acknowledged them, so they wait as those of newcomers on trial do, and are
-// handled once more after a while. It belongs to the endpoint's shard, and owns the timer of the next try.
-type later struct {
-	peers *peers
-	pkts  []*device.RecvPkt
-	timer shard.Timer
-	tick  laterTick
-}
-
-// laterTick is when to try again.
-type laterTick struct{ shard.Message }
-
-// laterEvery is the time between two tries.
-const laterEvery = 5 * time.Millisecond
 
 // keep has a packet wait.
-func (w *later) keep(r *device.RecvPkt) {
+func (t *connidChecks) keep(c *connidCheck, r *device.RecvPkt) {
 	r = r.Copy()
-	w.peers.checks.count(r, 1)
-	if w.pkts = append(w.pkts, r); len(w.pkts) == 1 {
-		env := w.peers.env
-		env.Sh.StartTimer(&w.timer, laterEvery, env.Endpoint, &w.tick)
+	c.pkts, c.heard = append(c.pkts, r), t.peers.env.Sh.Now()
+	t.count(c, r, 1)
+	if len(c.pkts)%waitPackets == 0 { // again, since the device may have forgotten it
+		t.hold(c)
 	}
 }
 
-// onTick handles the packets once more. Those for which there still is no handle wait again.
-func (w *later) onTick() {
-	pkts := w.pkts
-	w.pkts = nil
-	for _, r := range pkts {
-		w.peers.checks.count(r, -1)
-		if l := w.peers.routes.find(r.AH, r.QPN); l != nil {
-			w.peers.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
-		} else {
-			w.peers.onUnlisted(r)
+// hold has the device refuse all messages from a place, until newcomers there are let in. A peer there that the
+// application knows does not wait for that: there PeerMemory and waitMost must do.
+func (t *connidChecks) hold(c *connidCheck) {
+	p := t.peers
+	if c.link == nil && (c.listed || c.route != nil && c.route.cur != nil && c.route.cur.Handle != peer.Unlisted) {
+		return // a trial does not last
+	}
+	if !c.holds {
+		ah, err := p.createAH(c.at.gid)
+		if err != nil {
+			return
+		}
+		c.ah, c.holds = ah, true
+	}
+	_ = p.qp().HoldBack(c.ah, c.at.qpn, true, p.env.Config.FirstMsgID) // a card cannot: there TotalMemory must do
+}
+
+// count accounts for a packet that waits (1), or does not wait any more (-1).
+func (t *connidChecks) count(c *connidCheck, r *device.RecvPkt, sign int64) {
+	env, n := t.peers.env, sign*int64(len(r.View.Bytes())+waitCost)
+	c.bytes += n
+	env.Mem.Strangers += n
+	env.Weigh = true
+}
+
+// has reports whether a packet waits that says that it is of an endpoint, and the end of that does not.
+func (c *connidCheck) has(connid uint32) bool {
+	return !slices.ContainsFunc(c.gone, func(g *device.Gone) bool { return g.QKey == connid }) &&
+		slices.ContainsFunc(c.pkts, func(r *device.RecvPkt) bool {
+			id, ok := r.View.ConnID()
+			return ok && id == connid
+		})
+}
+
+// upto is the msg_id of the latest message that waits, for which there is one at least.
+func (c *connidCheck) upto() (last uint32) {
+	some := false
+	for _, r := range c.pkts {
+		if id, ok := r.View.MsgID(); ok && (!some || int32(id-last) > 0) {
+			last, some = id, true
 		}
 	}
+	return last
+}
+
+// dropUntrusted drops a packet from a place that cannot be held back and hoards.
+func (p *peers) dropUntrusted(r *device.RecvPkt, at qpAddr) {
+	p.env.Counters.Crowded++
+	p.env.Complain(nil, fmt.Errorf("%w: queue pair %d of %s", peer.ErrUntrusted, at.qpn, at.gid))
+	r.Release()
 }

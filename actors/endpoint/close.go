@@ -46,8 +46,6 @@ const (
 	stopped
 )
 
-func (s state) String() string { return stateNames[s] }
-
 var stateNames = [...]string{open: "open", failing: "closing", flushing: "closing", stopped: "closed"}
 
 type closeStep struct{ shard.Message }
@@ -90,7 +88,7 @@ func (c *closing) step() {
 	sh := c.e.cfg.Shard
 	switch c.state {
 	case open:
-		c.state = failing
+		c.state, c.e.special = failing, true
 		c.failAll()
 		c.lingerEnd, c.lingerStep = sh.TurnTime().Add(lingerMost), lingerFirst
 	case failing:
@@ -121,6 +119,7 @@ func (c *closing) failAll() {
 		return
 	}
 	e.multi.drop()
+	e.starved.drop()
 	e.failReceives(func(*ope.Entry) bool { return false }, err)
 	e.srx.leave()
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
@@ -135,7 +134,7 @@ func (c *closing) closeQueue() {
 	sh.RemovePoller(e.queue)
 	e.pressure.stop()
 	sh.StopTimer(&e.peers.overflow.timer)
-	sh.StopTimer(&e.peers.later.timer)
+	sh.StopTimer(&e.peers.checks.retry)
 	sh.StopTimer(&e.peers.checks.timer)
 	c.closeErr = e.queue.Close()
 	e.pools.CloseMemory()
@@ -240,7 +239,7 @@ func (c *closing) crashed() {
 	e, sh := c.e, c.e.cfg.Shard
 	c.ended.Store(true)
 	c.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
-	c.state = stopped
+	c.state, e.special = stopped, true
 	sh.RemovePoller(e.queue)
 	sh.RemovePoller(e.poller())
 	e.pressure.stop()

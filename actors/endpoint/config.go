@@ -55,6 +55,9 @@ type Config struct {
 	// OnCounted is asked first about each such write: true says that it was counted, and that
 	// is all that happens. It must not block; may be nil.
 	OnCounted func(n int, data uint64) bool
+	// Wanted is asked about each message of one packet that comes and that no receive takes: false says
+	// that it is to be thrown away. Called on the shard, it must not block; nil: all are wanted.
+	Wanted func(from uint64, tagged bool, tag uint64) bool
 	// OnServed is called on the shard for each access of a peer that the endpoint has carried
 	// out, and must not keep what it is given; may be nil.
 	OnServed func(*Served)

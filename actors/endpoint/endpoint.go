@@ -47,6 +47,7 @@ type Endpoint struct {
 	devicePaths []device.Path // of several devices; what each has carried changes
 	polls       *shard.Polled // nil before it has begun
 
+	special  bool        // not every message is taken as it comes: the endpoint closes, or some are starved
 	handling bool        // unqueued, or else the request at the head of the ring
 	unqueued ope.Request // the request that came without the ring; its Kind is 0 if there is none
 
@@ -58,6 +59,7 @@ type Endpoint struct {
 	multi    multiRecvs
 	writes   writeEvents
 	watches  watches
+	starved  starved
 	pressure pressure
 	closing  closing
 }
@@ -109,7 +111,10 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	e.pools.OnPaths(on)
 	e.pools.Unlist = e.unlist
-	e.pools.Info, e.pools.Infos, e.pools.Device = info, infosOf(paths), cfg.Device
+	e.pools.Info, e.pools.Device = info, cfg.Device
+	for i := range paths {
+		e.pools.Infos = append(e.pools.Infos, paths[i].Info)
+	}
 	e.pools.Regions, e.pools.Plain = cfg.Regions, cfg.Plain
 	e.pools.OnWritten = e.writes.add
 	e.pools.OnServed = e.access.servedReporter(cfg.OnServed)
@@ -183,15 +188,6 @@ func pathsOf(qp device.QP, info *device.Info) []device.Path {
 	return []device.Path{{Info: *info, QPN: qp.QPN()}}
 }
 
-// infosOf are the devices' own abilities, by path.
-func infosOf(paths []device.Path) []device.Info {
-	infos := make([]device.Info, len(paths))
-	for i := range paths {
-		infos[i] = paths[i].Info
-	}
-	return infos
-}
-
 // peerPaths are the paths as peers know them.
 func peerPaths(paths []device.Path, on []settings.InForce, connid uint32) []peer.Path {
 	ps := make([]peer.Path, len(paths))
@@ -239,18 +235,17 @@ func (e *Endpoint) reserveBounce(paths []device.Path) {
 // assemble gives the endpoint's parts what they use of it and of each other. The matcher and
 // the span are made on the shard: start passes them on.
 func (e *Endpoint) assemble() {
-	e.closing.e = e
+	e.closing.e, e.starved.e = e, e
 	e.peers = peers{
 		env: e.env, pools: e.pools, closing: &e.closing, book: e.cfg.Book,
 		spawn: e.spawn, event: e.cfg.OnEvent, multi: &e.multi, most: e.env.Config.MaxUnlistedPeers,
 	}
 	e.peers.overflow.env, e.peers.overflow.peers = e.env, &e.peers
-	e.peers.later.peers = &e.peers
 	e.peers.checks.peers = &e.peers
 	e.peers.evicted.most = evictedPerPeer * e.peers.most
 	e.access = access{
 		refuse: e.cfg.Refuse,
-		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
+		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, starved: &e.starved, closing: &e.closing, event: e.cfg.OnEvent,
 	}
 	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject, waits: peekWaits{peers: &e.peers}}
 	e.multi = multiRecvs{pools: e.pools, claims: &e.claims, end: e.end}
@@ -258,7 +253,7 @@ func (e *Endpoint) assemble() {
 		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,
 		counted: e.cfg.OnCounted,
 	}
-	e.pressure = pressure{env: e.env, peers: &e.peers, event: e.cfg.OnEvent}
+	e.pressure = pressure{env: e.env, peers: &e.peers, starved: &e.starved, event: e.cfg.OnEvent}
 }
 
 // begin makes the actor spawn its children and start to poll.
@@ -331,8 +326,8 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.peers.checks.onResult(m)
 	case *overflowTick:
 		e.peers.overflow.onTick()
-	case *laterTick:
-		e.peers.later.onTick()
+	case *retryTick:
+		e.peers.checks.onRetry()
 	case *checkTick:
 		e.peers.checks.onTick()
 	case *keepaliveMsg:

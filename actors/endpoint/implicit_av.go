@@ -25,14 +25,17 @@ import (
 // say who sent it: by the raw address in a REQ, or by its connid and the GID that the
 // device reports (§2.2).
 func (p *peers) onUnlisted(r *device.RecvPkt) {
+	gid := p.routes.gid(r.AH, r.GID)
+	if c := p.checks.byAddr[qpAddr{gid, r.QPN}]; c != nil {
+		p.checks.take(c, r)
+		return
+	}
 	addr, ok := p.identify(r)
 	if !ok {
-		addr, ok = p.evicted.sender(r, p.routes.gid(r.AH, r.GID))
+		addr, ok = p.evicted.sender(r, gid)
 	}
 	if !ok {
-		if !p.checks.claims(r, p.routes.gid(r.AH, r.GID)) {
-			p.onNoAddress(r)
-		}
+		p.onNoAddress(r)
 		return
 	}
 	if x := p.routes.get(r.AH, r.QPN); x != nil && x.isFormer(addr.ConnID()) {
@@ -109,7 +112,7 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	ah, err := p.createAH(addr.GID())
 	if err != nil {
 		p.env.Complain(nil, fmt.Errorf("address handle for %s: %w", p.uri(&addr), err))
-		p.later.keep(r)
+		p.checks.wait(r, addr)
 		return
 	}
 	crowded := false
@@ -117,7 +120,7 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 		var trusted bool
 		if trusted, crowded = p.mayAdd(ah, addr.QPN(), known); !trusted {
 			_ = p.qp().DestroyAH(ah)
-			p.dropUntrusted(r, addr)
+			p.checks.wait(r, addr)
 			return
 		}
 	}
@@ -151,15 +154,21 @@ func (p *peers) addUnlisted(l *peer.Link, fresh, room bool, upto uint32) {
 // the peer (§4.4). A new connid is believed only in a packet with a raw address, and then if
 // its sender turns out to be there (connidCheck), or if the application has inserted the address.
 func (p *peers) onOtherConnID(m *peer.Stranger) {
-	r, c := m.Pkt, &p.env.Counters
+	r := m.Pkt
 	id, ok := r.View.ConnID()
 	x := p.routes.get(m.Link.AH, m.Link.QPN)
 	if x == nil || x.cur == nil { // that was dropped while the packet was on its way here
 		p.onUnlisted(r)
 		return
 	}
+	addr := wire.MakeRawAddr(m.Link.Addr.GID(), m.Link.QPN, id)
+	if c := p.checks.byAddr[qpAddrOf(addr)]; c != nil {
+		p.checks.take(c, r)
+		return
+	}
 	if !ok {
-		p.onNameless(r, x, m.Link.Addr.GID())
+		x.uncontest() // else the peer would send it back for ever
+		p.onNameless(r, x.cur)
 		return
 	}
 	if x.isFormer(id) {
@@ -170,41 +179,32 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 		p.env.Sh.Call(x.cur.Peer, r.Arrived()) // the new one came in meanwhile
 		return
 	}
-	addr := wire.MakeRawAddr(m.Link.Addr.GID(), m.Link.QPN, id)
 	raw, introduced := r.View.RawAddr()
-	if introduced && raw.GID() != m.Link.Addr.GID() {
-		introduced = false
-	}
+	introduced = introduced && raw.GID() == m.Link.Addr.GID()
 	_, listed := p.book.Handle(addr)
 	switch {
-	case !listed && !introduced && p.checks.claims(r, addr.GID()):
 	case !listed && !introduced:
-		c.StaleConnID++
+		p.env.Counters.StaleConnID++
 		r.Release()
-	case !listed && x.cur.Err == nil && p.closing.state == open:
+	case !listed && !x.cur.Buried() && p.closing.state == open:
 		p.checks.check(r, addr)
 	default:
 		p.admit(r, addr)
 	}
 }
 
-// onNameless takes a packet that does not say who sent it, when a newcomer at the queue pair is or was on trial: it
-// is of the one of the two that turns out to be there. So is a HANDSHAKE that is not the first.
-func (p *peers) onNameless(r *device.RecvPkt, x *route, gid device.GID) {
-	switch t := p.checks.byAddr[qpAddr{gid, r.QPN}]; {
-	case t != nil:
-		p.checks.keep(t, r)
-	case r.View.Type == wire.TypeHandshake && x.cur.Handshaken:
+// onNameless takes a packet that does not say who sent it, and that is of l. A second HANDSHAKE is of a newcomer that was on trial.
+func (p *peers) onNameless(r *device.RecvPkt, l *peer.Link) {
+	if r.View.Type == wire.TypeHandshake && l.Handshaken {
 		r.Release()
-	default:
-		p.env.Sh.Call(x.cur.Peer, r.Arrived())
+	} else {
+		p.env.Sh.Call(l.Peer, r.Arrived())
 	}
 }
 
 // Every endpoint that says who it is becomes a peer here, so one queue pair could use up all
 // room: it would send each packet with a new connid. Admission is by rate and by share. The
-// device has acknowledged a refused packet, so its sender loses it: the limits are far beyond
-// what processes do that start again with the same queue pair number.
+// device has acknowledged the packets of those that may not be let in yet, so they wait (connidChecks).
 
 // A queue pair may have connidBurst new endpoints in a row, then one more each connidEvery.
 const (
@@ -212,24 +212,18 @@ const (
 	connidEvery = 10 * time.Millisecond
 )
 
-// connidRate is the rate of new endpoints at a queue pair.
-type connidRate struct {
-	spent int
-	since clock.Time // when spent was counted
-}
-
 // allow counts one more new endpoint; false: there were too many.
-func (p *connidRate) allow(now clock.Time) bool {
-	if n := int(now.Sub(p.since) / connidEvery); n >= p.spent {
-		p.spent, p.since = 0, now
+func (x *route) allow(now clock.Time) bool {
+	if n := now.Sub(x.since) / connidEvery; n >= time.Duration(x.came) {
+		x.came, x.since = 0, now
 	} else if n > 0 {
-		p.spent -= n
-		p.since = p.since.Add(time.Duration(n) * connidEvery)
+		x.came -= uint8(n)
+		x.since = x.since.Add(n * connidEvery)
 	}
-	if p.spent >= connidBurst {
+	if x.came >= connidBurst {
 		return false
 	}
-	p.spent++
+	x.came++
 	return true
 }
 
@@ -240,7 +234,7 @@ const maxReplaced = 16
 // mayAdd reports whether an unlisted peer may be added, and whether it has to wait then since
 // there is no room. A known peer was evicted earlier, so its connid is not a new one.
 func (p *peers) mayAdd(ah device.AH, qpn uint16, known bool) (trusted, crowded bool) {
-	if x := p.routes.get(ah, qpn); !known && x != nil && !x.rate.allow(p.env.Sh.Now()) {
+	if x := p.routes.get(ah, qpn); !known && x != nil && !x.allow(p.env.Sh.Now()) {
 		return false, false
 	}
 	p.reap()
@@ -301,17 +295,21 @@ func (p *peers) giveUp(n int) bool {
 const probesPerPeer = 4
 
 // probeQuiet finds out which unlisted peers have left: one that was not heard for PeerTimeout is
-// probed, and one whose queue pair turned out to be gone is given up.
+// probed, also one that has failed, and one whose queue pair turned out to be gone is given up.
 func (p *peers) probeQuiet() {
 	for range min(probesPerPeer, p.implicit.size()) {
 		l := p.implicit.next()
 		if !l.Quiet() {
 			continue
 		}
-		if l.Err == nil {
+		switch {
+		case l.Err == nil:
 			l.Probe()
-		} else if l.MayReturn() && peer.HasLeft(l.Err) {
+		case !l.MayReturn():
+		case peer.HasLeft(l.Err):
 			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
+		default:
+			l.Knock()
 		}
 	}
 }
@@ -561,7 +559,8 @@ func (s *evictedPeers) lookup(addr wire.RawAddr) (known, gone bool) {
 	return known, known && r.Gone
 }
 
-// oldest returns the address of the peer that was evicted longest ago; false: there is none.
+// oldest returns the address of the peer that was evicted longest ago; false: there is none. It forgets those that have
+// left.
 func (s *evictedPeers) oldest(qp device.QP) (wire.RawAddr, bool) {
 	for len(s.order) > 0 {
 		t := s.order[0]
@@ -570,7 +569,7 @@ func (s *evictedPeers) oldest(qp device.QP) (wire.RawAddr, bool) {
 			continue
 		}
 		at := t.qpAddr
-		if r := s.byAddr[at]; r.Gone {
+		if r := s.byAddr[at]; r.Left() {
 			r.releaseAH(qp)
 			delete(s.byAddr, at)
 		} else {
@@ -617,8 +616,9 @@ const lruSample = 32
 // operation is in progress with it, and no message of its is here. False: none is idle.
 func (p *peers) evictLRU() bool {
 	if p.evicted.full() {
-		p.probeOldest()
-		return false
+		if p.probeOldest(); p.evicted.full() {
+			return false
+		}
 	}
 	var best *peer.Link
 	for n := range p.implicit.size() {
@@ -679,198 +679,167 @@ func (p *peers) probeOldest() {
 	l.Probe()
 }
 
-// onGone: a process is dead, or has closed its queue pair, of which there was no peer when the
-// device said so. There may be one by now, made of a packet that the device reported with it.
+// onGone: an endpoint is over of which there was no peer when the device said so, or not that one. There may be one by
+// now, made of a packet that the device reported with it. One that is on trial was there: what it sent is received first. That
+// says nothing of the peer at its place, which lives if the other one was before it.
 func (p *peers) onGone(g *device.Gone) {
-	if l := p.now(g.AH, g.QPN, g.GID); l != nil {
+	at := qpAddr{p.routes.gid(g.AH, g.GID), g.QPN}
+	c := p.checks.byAddr[at]
+	l := p.now(g.AH, g.QPN, g.GID)
+	if c != nil && c.link != nil && c.link.QKey == g.QKey {
+		c.ended = true
+		p.checks.settle(c, l == nil || l.Buried())
+		if l = p.now(g.AH, g.QPN, g.GID); l == nil || l.QKey != g.QKey {
+			l = c.link
+		}
 		p.env.Sh.Tell(l.Peer, g)
 		return
 	}
-	p.evicted.markGone(g, p.routes.gid(g.AH, g.GID))
-}
-
-// connidCheck is about an endpoint that claims to have replaced a peer, by a new connid from the
-// same queue pair. Until it is known to be there its packets wait. The device has acknowledged them,
-// so none is dropped: they are copied out of their receive slots, and count towards TotalMemory,
-// above which all senders are throttled.
-type connidCheck struct {
-	link  *peer.Link
-	began clock.Time
-	heard clock.Time // the last packet came
-	pkts  []*device.RecvPkt
-
-	upto      uint32 // msg_id of the latest message in pkts
-	heldUpto  uint32
-	hasMsgs   bool // pkts has a message
-	holdsBack bool // the newcomer is held back from the message after heldUpto on
-}
-
-// checkPackets is how many packets come of a newcomer before it is held back, where its device can do
-// that. trialMost is how long a check takes at most.
-const (
-	checkPackets = 16
-	trialMost    = 2 * time.Second
-	// trialCost is what a packet that waits counts for, beside its bytes.
-	trialCost = 512
-)
-
-// connidChecks are the checks in progress, by queue pair. They own the timer that ends those that
-// take too long.
-type connidChecks struct {
-	peers  *peers
-	byAddr map[qpAddr]*connidCheck
-	order  []*connidCheck // the oldest first; some are over
-	timer  shard.Timer
-	tick   checkTick
-}
-
-// checkTick is when the oldest check has taken too long.
-type checkTick struct{ shard.Message }
-
-// check begins to check the sender of a packet, or goes on with it.
-func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
-	x := t.byAddr[qpAddrOf(addr)]
-	if x == nil {
-		ah, err := t.peers.createAH(addr.GID())
-		if err != nil {
-			t.peers.later.keep(r)
-			return
+	switch {
+	case l != nil && (g.QKey == 0 || g.QKey == l.QKey):
+		p.env.Sh.Tell(l.Peer, g)
+		if c != nil && c.asks > 0 {
+			p.checks.settle(c, true)
 		}
-		if x = t.start(addr, ah); x == nil {
-			t.peers.dropUntrusted(r, addr)
-			return
-		}
-	}
-	t.keep(x, r)
-}
-
-// claims reports whether a packet without a raw address is of an endpoint that is being checked,
-// and keeps it then: that endpoint may have our HANDSHAKE before we know, and its answer has
-// no more than its connid.
-func (t *connidChecks) claims(r *device.RecvPkt, gid device.GID) bool {
-	x := t.byAddr[qpAddr{gid, r.QPN}]
-	if id, ok := r.View.ConnID(); x == nil || !ok || x.link.QKey != id {
-		return false
-	}
-	t.keep(x, r)
-	return true
-}
-
-// keep has a packet wait for the end of a check.
-func (t *connidChecks) keep(x *connidCheck, r *device.RecvPkt) {
-	r = r.Copy()
-	x.pkts, x.heard = append(x.pkts, r), t.peers.env.Sh.Now()
-	t.count(r, 1)
-	if id, ok := r.View.MsgID(); ok && (!x.hasMsgs || int32(id-x.upto) > 0) {
-		x.upto, x.hasMsgs = id, true
-	}
-	if len(x.pkts) >= checkPackets && x.hasMsgs && (!x.holdsBack || x.upto != x.heldUpto) {
-		x.link.HoldBackForRoom(x.upto)
-		x.holdsBack, x.heldUpto = true, x.upto
+	case c != nil && c.has(g.QKey):
+		c.gone = append(c.gone, g)
+	default:
+		p.evicted.markGone(g, at.gid)
 	}
 }
 
-// count accounts for a packet that waits (1), or does not wait any more (-1).
-func (t *connidChecks) count(r *device.RecvPkt, sign int64) {
-	env := t.peers.env
-	env.Mem.Strangers += sign * int64(len(r.View.Bytes())+trialCost)
-	env.Weigh = true
-}
-
-func (t *connidChecks) start(addr wire.RawAddr, ah device.AH) *connidCheck {
-	p := t.peers
-	if trusted, _ := p.mayAdd(ah, addr.QPN(), false); !trusted {
-		_ = p.qp().DestroyAH(ah)
-		return nil
-	}
-	if t.byAddr == nil {
-		t.byAddr = make(map[qpAddr]*connidCheck)
-	}
-	x := &connidCheck{link: p.newPeer(addr, ah, peer.Unlisted, p.book.Now()), began: p.env.Sh.Now()}
-	t.byAddr[qpAddrOf(addr)] = x
-	if t.order = append(t.order, x); len(t.order) == 1 {
-		t.startTimer()
-	}
-	if at := p.routes.get(ah, addr.QPN()); at != nil && at.cur != nil {
-		at.cur.SetContested(true)
-	}
-	x.link.Move(peer.MoveTry)
-	x.link.CheckConnID()
-	return x
-}
-
-// dropUntrusted drops a packet whose sender is not trusted.
-func (p *peers) dropUntrusted(r *device.RecvPkt, addr wire.RawAddr) {
-	p.env.Counters.Crowded++
-	p.env.Complain(nil, fmt.Errorf("%w: %s", peer.ErrUntrusted, addr))
-	r.Release()
-}
-
-// onTick ends the checks that have taken too long: our HANDSHAKE has neither arrived nor been refused. Of
-// the newcomer and the peer at its queue pair the one that was heard last is there.
+// onTick ends the trials that have taken too long: our HANDSHAKE has neither arrived nor been refused, and of
+// the newcomer and the peer at its queue pair the one that was heard last is there; or it was refused, and the peer,
+// which has not failed, has not answered.
 func (t *connidChecks) onTick() {
 	now := t.peers.env.Sh.Now()
-	for len(t.order) > 0 && (t.order[0].over() || now.Sub(t.order[0].began) >= trialMost) {
-		x := t.order[0]
+	for len(t.order) > 0 && (t.over(t.order[0]) || now.Sub(t.order[0].began) >= trialMost) {
+		c := t.order[0]
 		t.order = t.order[1:]
-		if x.over() {
-			continue
+		if !t.over(c) {
+			cur := t.peers.at(c.at.gid, c.at.qpn)
+			t.settle(c, cur == nil || cur.Err != nil || c.asks == 0 && c.former <= c.heard)
 		}
-		l := x.link
-		at := t.peers.routes.get(l.AH, l.QPN)
-		t.onResult(&peer.ConnIDChecked{Link: l, OK: at == nil || at.cur == nil || at.cur.LastHeard() <= x.heard})
 	}
 	if len(t.order) > 0 {
 		t.startTimer()
 	}
 }
 
-// over reports whether the check has a result.
-func (x *connidCheck) over() bool { return x.link.Place() != peer.PlaceOnTrial }
+// over reports whether a check has ended.
+func (t *connidChecks) over(c *connidCheck) bool { return t.byAddr[c.at] != c }
 
 func (t *connidChecks) startTimer() {
 	env := t.peers.env
 	env.Sh.StartTimer(&t.timer, max(trialMost-env.Sh.Now().Sub(t.order[0].began), time.Millisecond), env.Endpoint, &t.tick)
 }
 
-// onResult ends a check: the newcomer replaces the peer at its queue pair, or its packets were late.
+// onRetry handles what waits at some places once more, since newcomers may be let in now.
+func (t *connidChecks) onRetry() {
+	p := t.peers
+	for range min(len(t.waiting), letIn) {
+		c := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		if ah, err := p.createAH(c.at.gid); err != nil {
+			t.waiting = append(t.waiting, c)
+		} else {
+			delete(t.byAddr, c.at)
+			t.retried = c
+			t.replay(c, ah)
+			if t.retried != nil {
+				t.retried = nil
+				t.end(c)
+			}
+			_ = p.qp().DestroyAH(ah)
+		}
+	}
+	if len(t.waiting) > 0 {
+		p.env.Sh.StartTimer(&t.retry, connidEvery, p.env.Endpoint, &t.again)
+	}
+}
+
+// onResult takes what was found out about a newcomer on trial, or about the peer at its place.
 func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
-	p, l, at := t.peers, m.Link, qpAddrOf(m.Link.Addr)
-	tried := t.byAddr[at]
-	if tried == nil || tried.link != l {
+	c := t.byAddr[qpAddrOf(m.Link.Addr)]
+	if c == nil || c.link == nil {
 		return // it has been told before
 	}
-	delete(t.byAddr, at)
+	cur := t.peers.now(c.link.AH, c.at.qpn, c.at.gid)
+	switch {
+	case m.Link == c.link && (m.OK || cur == nil || cur.Err != nil):
+		t.settle(c, true)
+	case m.Link == c.link:
+		c.asks = cur.Ask()
+	case m.Link == cur && c.asks > 1:
+		c.asks--
+		cur.Probe()
+	case m.Link == cur && c.asks == 1:
+		t.settle(c, !m.OK)
+	}
+}
+
+// settle ends a trial: the newcomer replaces the peer at its queue pair, or its packets were late. One that has ended
+// before it was known to be there is received, and replaces no peer.
+func (t *connidChecks) settle(c *connidCheck, ok bool) {
+	p, l := t.peers, c.link
+	t.end(c)
 	x := p.routes.get(l.AH, l.QPN)
-	if x != nil && x.cur != nil {
-		x.cur.SetContested(false)
-	}
-	if tried.holdsBack { // packets of the peer there were refused, too
-		l.HasRoom()
-		if x != nil && x.cur != nil {
-			x.cur.HoldBackAgain()
-		}
-	}
 	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile
-	late := !m.OK && !twin
-	if !m.OK || twin || p.closing.state != open {
-		l.Move(peer.MoveReject)
-		if x != nil && late {
-			x.addFormer(l.QKey)
-		}
-		p.replaced = append(p.replaced, l)
-		p.reap() // its HANDSHAKE may be under way
-	} else {
+	if ok && !twin && p.closing.state == open {
 		p.install(l)
-		p.addUnlisted(l, true, p.hasRoom(l.AH), tried.upto)
+		p.addUnlisted(l, true, p.hasRoom(l.AH), c.upto())
+		t.replay(c, l.AH)
+		return
 	}
-	for _, r := range tried.pkts {
-		t.count(r, -1)
-		if id, ok := r.View.ConnID(); ok && late && id == l.QKey {
-			p.env.Counters.StaleConnID++
-			r.Release()
+	l.Move(peer.MoveReject)
+	if c.late = x != nil && !twin; c.late {
+		x.addFormer(l.QKey)
+	}
+	if c.ended = c.ended && c.late && p.closing.state == open; c.ended {
+		p.event(Event{Kind: NewPeer, Handle: peer.Unlisted, Addr: l.Addr, Path: l.Path})
+	}
+	t.replay(c, l.AH)
+	p.replaced = append(p.replaced, l)
+	if !c.ended {
+		p.reap() // its HANDSHAKE may be under way
+	}
+}
+
+// replay handles the packets of a check that has ended, ah leading to its place. If one has to wait again, the rest waits
+// with it.
+func (t *connidChecks) replay(c *connidCheck, ah device.AH) {
+	p := t.peers
+	for i, r := range c.pkts {
+		rest := c.bytes
+		t.count(c, r, -1)
+		if r.AH != device.UnknownAH { // its handle may have been given back meanwhile
+			if r.AH = ah; p.routes.gid(ah, device.GID{}) != c.at.gid {
+				r.AH, r.GID = device.UnknownAH, c.at.gid
+			}
+		}
+		if id, ok := r.View.ConnID(); c.late && ok && id == c.link.QKey {
+			if c.ended {
+				p.env.Sh.Call(c.link.Peer, r.Arrived())
+			} else {
+				p.env.Counters.StaleConnID++
+				r.Release()
+			}
 			continue
 		}
-		p.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
+		if l := p.now(r.AH, r.QPN, c.at.gid); l != nil {
+			p.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
+		} else {
+			p.onUnlisted(r)
+		}
+		if next := t.byAddr[c.at]; next != nil {
+			next.pkts, next.bytes, next.heard = c.pkts[i:], rest, c.heard
+			if len(next.pkts) >= waitPackets && !next.holds {
+				t.hold(next)
+			}
+			break
+		}
+	}
+	for _, g := range c.gone {
+		p.onGone(g)
 	}
 }

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"slices"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
@@ -18,12 +19,12 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		e.access.onRequest(pkt)
 		return
 	}
-	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && e.handleSpecial(pkt) {
+	if (pkt.Multi != nil || l.Err != nil || e.special) && e.handleSpecial(pkt) {
 		return
 	}
 	rxe := e.pools.Begin(pkt)
 	if rxe == nil {
-		e.noRoom(pkt)
+		e.starved.add(pkt)
 		return
 	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(l.Handle)); r != nil {
@@ -39,6 +40,9 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 	if e.srx != nil && e.srx.arrive(rxe, match.KindOf(pkt.Tagged), pkt.Tag) {
 		return
 	}
+	if e.cfg.Wanted != nil && e.discard(rxe, pkt) {
+		return
+	}
 	e.env.Counters.Unexpected++
 	e.table.AddMsg(rxe.List())
 	rxe.Unexpected()
@@ -46,6 +50,25 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		e.claims.waits.offer(&e.claims)
 	}
 }
+
+// discard throws a message of one packet away if the application does not want it.
+func (e *Endpoint) discard(rxe *ope.Rxe, pkt *peer.Packet) bool {
+	if !pkt.Whole() || e.cfg.Wanted(pkt.Link.Handle, pkt.Tagged, pkt.Tag) {
+		return false
+	}
+	e.env.Counters.Unwanted++
+	r := ope.Request{ID: noID, Kind: ope.KindTake, Flags: ope.Discard, Sink: nobody{}}
+	rxe.MatchLast(e.pools.Entries.Get(&r, e.env.Sh.Now()))
+	return true
+}
+
+// noID is the id of a request that is nobody's.
+const noID = ^uint64(0)
+
+// nobody is the Sink of such a request.
+type nobody struct{}
+
+func (nobody) Done(*ope.Request, *ope.Result) {}
 
 // handleSpecial looks at a message that is a part, or comes when not every message is taken. It
 // reports false if it begins like others.
@@ -59,11 +82,15 @@ func (e *Endpoint) handleSpecial(pkt *peer.Packet) bool {
 		pkt.Free() // it would begin an operation that never ends
 		return true
 	}
+	if len(e.starved.pkts) > 0 {
+		e.starved.add(pkt)
+		return true
+	}
 	if !away {
 		return false
 	}
 	if rxe := e.pools.Begin(pkt); rxe == nil {
-		e.noRoom(pkt)
+		e.starved.add(pkt)
 	} else {
 		rxe.Unexpected()
 		rxe.Park()
@@ -71,11 +98,123 @@ func (e *Endpoint) handleSpecial(pkt *peer.Packet) bool {
 	return true
 }
 
-// noRoom ends a peer for whose message there is no rxe, since there are MaxOps: its message
-// cannot be kept, nor lost.
-func (e *Endpoint) noRoom(pkt *peer.Packet) {
-	e.cfg.Shard.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrOverMemory, Tell: true})
-	pkt.Free()
+// starved is the requests of peers for which no operation is free, since there are MaxOps, in the order in
+// which they came. They count as memory of their peers, who are held back; where a device cannot do
+// that, reposting slows for all (pressure). When operations are free they go on, before any other request that needs the same.
+type starved struct {
+	e       *Endpoint
+	pkts    []*peer.Packet // messages and writes: they need an rxe; and atomics behind them
+	answers []*peer.Packet // what has data answered: it needs a txe, and holds up no message
+}
+
+// add has a message or a write wait.
+func (s *starved) add(pkt *peer.Packet) {
+	s.hold(pkt)
+	s.pkts = append(s.pkts, pkt)
+	s.e.special = true
+}
+
+// hold keeps a packet, and holds its peer back.
+func (s *starved) hold(pkt *peer.Packet) {
+	s.e.env.Counters.NoRoom++
+	s.e.env.Weigh = true
+	pkt.Own()
+	pkt.Link.HoldBackForOps()
+}
+
+// takes reports whether a request for memory has to wait, and keeps it then.
+func (s *starved) takes(pkt *peer.Packet) bool {
+	p := s.e.pools
+	switch {
+	case pkt.Type.IsRTW():
+		if len(s.pkts) == 0 && p.HasRx() {
+			return false
+		}
+		s.add(pkt)
+	case pkt.Type.IsRTR() || atomics.FormOf(pkt.Type) != atomics.Write:
+		if len(s.answers) == 0 && p.HasTx() {
+			return false
+		}
+		s.hold(pkt)
+		s.answers = append(s.answers, pkt)
+	default: // an atomic without an answer needs neither, and does not overtake a write
+		if len(s.pkts) == 0 {
+			return false
+		}
+		s.add(pkt)
+	}
+	return true
+}
+
+// empty reports whether nothing waits.
+func (s *starved) empty() bool { return len(s.pkts) == 0 && len(s.answers) == 0 }
+
+// retry has the requests go on for which there are operations now. While one goes on it is the first.
+func (s *starved) retry() {
+	for len(s.answers) > 0 && s.e.pools.HasTx() {
+		pkts := s.answers
+		s.answers = nil
+		s.e.access.onRequest(pkts[0])
+		s.answers = append(pkts[1:], s.answers...)
+	}
+	for len(s.pkts) > 0 && s.e.pools.HasRx() {
+		pkts := s.pkts
+		s.pkts, s.e.special = nil, s.e.closing.state != open
+		first := pkts[0]
+		m := first.Multi
+		if s.wasTaken(first) {
+			s.e.access.carryOut(first)
+		} else {
+			s.e.Accept(first)
+		}
+		s.pkts = append(s.begun(m, pkts[1:]), s.pkts...)
+	}
+	s.e.special = s.e.closing.state != open || len(s.pkts) > 0
+}
+
+// wasTaken reports whether a packet is a write or an atomic that was acknowledged before its peer failed, who may come back.
+func (s *starved) wasTaken(pkt *peer.Packet) bool {
+	return s.e.closing.state == open && !pkt.Type.IsRTM() && pkt.Whole() && pkt.Link.MayReturn()
+}
+
+// begun delivers the packets of a message that has begun, which need no operation, and returns the others.
+func (s *starved) begun(m *peer.Multi, pkts []*peer.Packet) []*peer.Packet {
+	if m == nil || !slices.ContainsFunc(pkts, func(pkt *peer.Packet) bool { return pkt.Multi == m }) || m.Rx.IsZero() {
+		return pkts
+	}
+	var own []*peer.Packet
+	pkts = slices.DeleteFunc(pkts, func(pkt *peer.Packet) bool {
+		if pkt.Multi == m {
+			own = append(own, pkt)
+			return true
+		}
+		return false
+	})
+	for _, pkt := range own {
+		s.e.cfg.Shard.Call(m.Rx, pkt.Deliver())
+	}
+	return pkts
+}
+
+// remove drops the packets of a message that its sender gives up, and reports whether there were some.
+func (s *starved) remove(l *peer.Link, id uint32) bool {
+	n := len(s.pkts)
+	s.pkts = slices.DeleteFunc(s.pkts, func(pkt *peer.Packet) bool {
+		gone := pkt.Link == l && pkt.MsgID == id && pkt.Type.IsRTM()
+		if gone {
+			pkt.Free()
+		}
+		return gone
+	})
+	return len(s.pkts) < n
+}
+
+// drop drops all, since the endpoint closes.
+func (s *starved) drop() {
+	for _, pkt := range slices.Concat(s.pkts, s.answers) {
+		pkt.Free()
+	}
+	s.pkts, s.answers = nil, nil
 }
 
 func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }
@@ -99,13 +238,18 @@ func (e *Endpoint) unpark(l *peer.Link) {
 			continue
 		}
 		kind, tag, from := r.Unpark()
-		o := e.table.Arrive(kind, tag, from)
-		taken := o != nil && e.multi.match(r, e.pools.Entries.At(o.Owner), nil)
-		if !taken && (e.srx == nil || !e.srx.arrive(r, kind, tag)) {
-			e.table.AddMsg(r.List())
-		}
+		e.rematch(r, kind, tag, from)
 	}
 	e.claims.waits.offer(&e.claims)
+}
+
+// rematch looks for a receive for a message that waited outside the matcher, and puts it there if there is none.
+func (e *Endpoint) rematch(r *ope.Rxe, kind match.Kind, tag uint64, from match.Source) {
+	o := e.table.Arrive(kind, tag, from)
+	taken := o != nil && e.multi.match(r, e.pools.Entries.At(o.Owner), nil)
+	if !taken && (e.srx == nil || !e.srx.arrive(r, kind, tag)) {
+		e.table.AddMsg(r.List())
+	}
 }
 
 // waiting lists a peer's messages that wait for a receive, or are parked, in their order.

@@ -9,7 +9,7 @@ import (
 )
 
 // pressure throttles the senders while the endpoint holds more memory for unexpected
-// messages than it may (TotalMemory). It owns whether it does, a timer that lets some packets
+// messages than it may (TotalMemory), or has no operations left for what they send. It owns whether it does, a timer that lets some packets
 // in meanwhile, and one that gives peers a sign of life: those that get nothing through would
 // take us for dead. The endpoint calls check at the end of each turn.
 //
@@ -17,10 +17,11 @@ import (
 // application waits for. Above settings.InForce.Hard messages are held back altogether: a
 // device that can refuses them alone (package peer), another, as EFA is, refuses everything.
 type pressure struct {
-	env   *peer.Env
-	peers *peers
-	event func(Event)
-	span  uint64 // the endpoint's, in env.Trail
+	env     *peer.Env
+	peers   *peers
+	starved *starved
+	event   func(Event)
+	span    uint64 // the endpoint's, in env.Trail
 
 	off        bool // the endpoint keeps nothing: receives are posted one by one
 	on         bool
@@ -54,22 +55,25 @@ func (p *pressure) check() {
 	if p.off || p.calm() {
 		return
 	}
-	held, limit := p.env.Mem.Total(), p.env.Config.TotalMemory
+	p.starved.retry()
+	held, limit, starved := p.env.Mem.Total(), p.env.Config.TotalMemory, len(p.starved.pkts) > 0
 	switch {
-	case !p.on && held > limit:
+	case !p.on && (held > limit || starved):
 		p.on = true
 		p.env.Q.Throttle(true)
 		p.startTrickle()
 		p.env.Trail.Put(p.span, trail.Pressure, 0, uint64(held), 0)
 		p.event(Event{Kind: MemoryPressure})
-	case p.on && held <= limit-limit/4:
+	case p.on && held <= limit-limit/4 && !starved:
 		p.on = false
 		p.env.Q.Throttle(false)
 		p.env.Sh.StopTimer(&p.timer)
 		p.env.Trail.Put(p.span, trail.Relieved, 0, uint64(held), 0)
 		p.event(Event{Kind: MemoryRelieved})
 	}
-	p.env.HeldBack.Relieve()
+	if !starved {
+		p.env.HeldBack.Relieve()
+	}
 	if p.holding() && !p.keepalive.Active() {
 		p.startKeepalive()
 	}
@@ -77,7 +81,7 @@ func (p *pressure) check() {
 
 // calm reports whether check has nothing to do.
 func (p *pressure) calm() bool {
-	return p.env.Mem.Total() <= p.env.Config.TotalMemory && !p.holding()
+	return p.env.Mem.Total() <= p.env.Config.TotalMemory && !p.holding() && p.starved.empty()
 }
 
 // holding reports whether peers may get nothing through.

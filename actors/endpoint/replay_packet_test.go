@@ -15,6 +15,7 @@ import (
 	"github.com/efactor/efactor/internal/era"
 	"github.com/efactor/efactor/internal/golden"
 	"github.com/efactor/efactor/internal/script"
+	"github.com/efactor/efactor/internal/wiretext"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -70,7 +71,7 @@ func (r *replay) fetched(o *operation) []byte {
 // matchPacket compares a packet of ours with the captured one.
 func (r *replay) matchPacket(got *script.Sent, p golden.Packet) {
 	want := r.decode(p)
-	where := fmt.Sprintf("packet %d, %s\ngot  %s\nwant %s", p.Seq, p.Type, wire.Summary(got.Bytes), wire.Summary(want.bytes()))
+	where := fmt.Sprintf("packet %d, %s\ngot  %s\nwant %s", p.Seq, p.Type, wiretext.Summary(got.Bytes), wiretext.Summary(want.bytes()))
 	r.addressed(got, where)
 	require.Equal(r.t, device.WRSend, got.Kind, where)
 	require.Equal(r.t, p.DstQKey, got.QKey, where)

@@ -192,8 +192,11 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 		Endpoint: endpoint.Config{
 			ConnID: me.ConnID(), QPN: me.QPN(),
 			Settings: settings.InForce{
-				Features: r.features(&info), HostID: host,
-				WaitHandshake: slices.Contains(s.Args, "-Z") && talk.Has(wire.FeatureUserRecvQP),
+				Features: r.features(&info),
+				Knobs: settings.Knobs{
+					HostID:        host,
+					WaitHandshake: slices.Contains(s.Args, "-Z") && talk.Has(wire.FeatureUserRecvQP),
+				},
 				Settings: settings.Settings{
 					MaxMedium:    r.env("FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", 0),
 					Credits:      r.env("FI_EFA_TX_MIN_CREDITS", 0),

@@ -1,6 +1,7 @@
 package endpoint_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -197,7 +198,9 @@ func TestCancelOnSubmit(t *testing.T) {
 		if wire.Type(s.Bytes[0]) != wire.TypeEagerMsgRTM {
 			continue
 		}
-		_, err := h.Parse(s.Bytes)
+		v, err := wire.Open(s.Bytes)
+		require.NoError(t, err)
+		_, err = h.Read(&v)
 		require.NoError(t, err)
 		require.Equal(t, id, h.MsgID)
 		id++
@@ -222,8 +225,9 @@ func TestStrangersTogether(t *testing.T) {
 	calm(t, r)
 }
 
-// TestTruncatedPackets: a packet of every type, cut at every length, is counted
-// and does nothing. An eager packet that keeps its header is a shorter message.
+// TestTruncatedPackets: a packet of every type, cut at every length, is counted. It ends its sender if
+// it may have had a msg_id that cannot be read, spends one that can be, and else does nothing.
+// An eager packet that keeps its header is a shorter message.
 func TestTruncatedPackets(t *testing.T) {
 	for _, line := range [][]string{
 		{"EAGER_MSGRTM", "raw_addr", "cq_data=1"},
@@ -236,6 +240,9 @@ func TestTruncatedPackets(t *testing.T) {
 		{"SHORT_RTR", "raw_addr"},
 		{"WRITE_RTA", "connid"},
 		{"LONGREAD_MSGRTM", "connid"},
+		{"RUNTREAD_TAGRTM", "msg_length=10", "runt_length=8"},
+		{"DC_LONGCTS_MSGRTM", "msg_length=10"},
+		{"COMPARE_RTA"},
 		{"DC_EAGER_TAGRTM", "connid"},
 		{"DC_MEDIUM_TAGRTM", "connid"},
 		{"CTS", "recv_length=5"},
@@ -244,35 +251,48 @@ func TestTruncatedPackets(t *testing.T) {
 		{"HANDSHAKE", "features=200", "connid", "host_id=1", "device_version=1", "p2p", "user_recv_qp"},
 	} {
 		t.Run(line[0], func(t *testing.T) {
-			r, a := start(t, script.Config{})
+			_, a := start(t, script.Config{})
 			whole, err := a.Packet(line)
 			require.NoError(t, err)
-			c := r.EP.Counters()
 			for n := range len(whole) {
-				before := *c
+				r, a := start(t, script.Config{})
+				op := r.Recv(a, 10, 0, 0, 0)
 				require.True(t, r.Inject(a, whole[:n]))
 				r.Run()
-				dropped := c.BadShort + c.BadLength + c.StaleMsgID -
-					before.BadShort - before.BadLength - before.StaleMsgID
-				require.EqualValues(t, 1, dropped, "%d of %d bytes", n, len(whole))
+				c := r.EP.Counters()
+				require.EqualValues(t, 1, c.BadShort+c.BadLength, "%d of %d bytes", n, len(whole))
+				if unreadable(whole, n) {
+					require.Len(t, r.Events, 2, "%d of %d bytes", n, len(whole))
+					require.ErrorIs(t, r.Events[1].Err, peer.ErrUnreadable)
+					require.Equal(t, 1, op.Ends, "%d of %d bytes", n, len(whole))
+					continue
+				}
+				for _, ev := range r.Events {
+					require.Equal(t, endpoint.BadPacket, ev.Kind)
+				}
+				require.Zero(t, op.Ends)
+				next := "msg_id=0"
+				if c.Malformed > 0 {
+					next = "msg_id=1"
+				}
+				inject(t, r, a, "EAGER_MSGRTM", next, "len=1")
+				r.Run()
+				require.Equal(t, 1, op.Ends)
+				calm(t, r)
 			}
-			require.Empty(t, r.Outcomes)
-			require.LessOrEqual(t, len(r.Events), 8)
-			for _, ev := range r.Events {
-				require.Equal(t, endpoint.BadPacket, ev.Kind)
-			}
-			calm(t, r)
-			// One turn was spent where the msg_id could be read, else none.
-			next := "msg_id=0"
-			if c.Malformed > 0 {
-				next = "msg_id=1"
-			}
-			op := r.Recv(a, 10, 0, 0, 0)
-			inject(t, r, a, "EAGER_MSGRTM", next, "len=1")
-			r.Run()
-			require.Equal(t, 1, op.Ends)
 		})
 	}
+}
+
+// unreadable reports whether the first n bytes of a packet end their sender: they do not say what packet it is, or
+// which msg_id it has.
+func unreadable(whole []byte, n int) bool {
+	var v wire.View
+	if v.Open(whole[:n]) != nil {
+		return true
+	}
+	_, ok := v.MsgID()
+	return v.Type.HasMsgID() && !ok
 }
 
 // set is the configuration of an endpoint with the given settings.
@@ -356,4 +376,212 @@ func TestHops(t *testing.T) {
 			}), "a message that came before its receive")
 		})
 	}
+}
+
+// TestNoOperationIsFree: what peers ask for while no operation is free waits, in its order, and nothing of it is
+// lost. Its senders are held back, or on a device that cannot do that reposting slows. A message that is given up
+// meanwhile ends.
+func TestNoOperationIsFree(t *testing.T) {
+	const most = 32
+	for name, holds := range map[string]bool{"held back": true, "slowed": false} {
+		t.Run(name, func(t *testing.T) {
+			cfg := set(settings.Settings{RecvQueue: 128})
+			cfg.Settings.MaxOps = most
+			r, a := start(t, script.Config{Info: device.Info{HoldsBack: holds}, Endpoint: cfg})
+			b := addPeer(t, r, "b", 2)
+			mem, err := r.Register("mem", 10, script.Rights{RemoteRead: true, RemoteWrite: true}, false)
+			require.NoError(t, err)
+			r.Auto = true
+			send := func(x *script.Remote, line ...string) {
+				p, err := r.Packet(x, line)
+				require.NoError(t, err)
+				require.True(t, r.Inject(x, p))
+				r.Run()
+			}
+			for i := range most + 2 {
+				send(a, "EAGER_MSGRTM", fmt.Sprint("msg_id=", i), fmt.Sprint("len=", i))
+			}
+			send(a, "MEDIUM_MSGRTM", "msg_id=34", "msg_length=100", "len=60")
+			send(a, "LONGCTS_MSGRTM", "msg_id=35", "msg_length=1000", "send_id=7", "len=10")
+			send(a, "MEDIUM_MSGRTM", "msg_id=34", "msg_length=100", "seg_offset=60", "len=40")
+			send(a, "EAGER_MSGRTM", "msg_id=36", "len=36")
+			send(a, "PEER_ERROR", "op_id=35", "ref_kind=msg_id")
+			send(b, "EAGER_RTW", "rma_iov=mem+0:10", "len=10", "seed=3")
+			send(b, "WRITE_RTA", "msg_id=0", "atomic_datatype=INT8", "atomic_op=SUM", "rma_iov=mem+0:1", "value=1")
+			require.Zero(t, mem.Bytes()[0])
+			require.EqualValues(t, 8, r.EP.Counters().NoRoom)
+			require.Len(t, r.Events, 1)
+			require.Equal(t, endpoint.MemoryPressure, r.Events[0].Kind)
+			if holds {
+				require.Len(t, r.QP.HeldBack, 2)
+			}
+
+			var got, want []int
+			for i := range most + 4 {
+				r.Recv(a, 1000, 0, 0, 0)
+				r.Run()
+				switch {
+				case i < most+2:
+					want = append(want, i)
+				case i == most+2:
+					want = append(want, 100)
+				default:
+					want = append(want, 36)
+				}
+			}
+			for _, o := range r.Outcomes {
+				require.NoError(t, o.Res.Err)
+				got = append(got, o.Res.N)
+			}
+			require.Equal(t, want, got)
+			require.Equal(t, script.Pattern(10, 3)[0]+1, mem.Bytes()[0])
+			require.Len(t, r.Events, 2)
+			require.Equal(t, endpoint.MemoryRelieved, r.Events[1].Kind)
+			require.Empty(t, r.QP.HeldBack)
+			calm(t, r)
+		})
+	}
+}
+
+// TestGivenUpWhenComplete: PEER_ERRORs for messages that are complete are in vain, however many there are, and those
+// for messages in progress go on to be heard. A peer that sends more than it has sent messages is not.
+func TestGivenUpWhenComplete(t *testing.T) {
+	r, a := start(t, script.Config{})
+	r.Auto = true
+	long := func(id uint32) *script.Op {
+		inject(t, r, a, "LONGCTS_MSGRTM", fmt.Sprint("msg_id=", id), "msg_length=1000", "send_id=7", "len=10")
+		op := r.Recv(a, 1000, 0, 0, 0)
+		r.Run()
+		return op
+	}
+	giveUp := func(id uint32) {
+		p := wire.PeerError{Form: wire.PeerErrorForm24, MsgID: id, OpID: wire.NoOpID, Emitter: wire.EmitterTX}
+		require.True(t, r.Inject(a, p.Append(nil)))
+		r.Run()
+	}
+	first, second := long(0), long(1)
+	for id := range uint32(1500) {
+		r.Recv(a, 1, 0, 0, 0)
+		inject(t, r, a, "EAGER_MSGRTM", fmt.Sprint("msg_id=", id+2), "len=1")
+		r.Run()
+	}
+	for id := range uint32(1500) {
+		giveUp(id + 2)
+	}
+	giveUp(0)
+	require.Equal(t, 1, first.Ends)
+	for range 1100 {
+		giveUp(2)
+	}
+	giveUp(1)
+	require.Zero(t, second.Ends)
+}
+
+func fewOps(t *testing.T, most int) (*script.Rig, *script.Remote, func(x *script.Remote, line ...string)) {
+	cfg := set(settings.Settings{RecvQueue: 128})
+	cfg.Settings.MaxOps = most
+	r, a := start(t, script.Config{Info: device.Info{HoldsBack: true}, Endpoint: cfg})
+	r.Auto = true
+	return r, a, func(x *script.Remote, line ...string) {
+		p, err := r.Packet(x, line)
+		require.NoError(t, err)
+		require.True(t, r.Inject(x, p))
+		r.Run()
+	}
+}
+
+// TestGivenUpWhileStarved: a message of which the first packet got the last operation, and the second waits, is given up.
+func TestGivenUpWhileStarved(t *testing.T) {
+	r, a, send := fewOps(t, 32)
+	for i := range 32 {
+		send(a, "EAGER_MSGRTM", fmt.Sprint("msg_id=", i), "len=1")
+	}
+	send(a, "MEDIUM_MSGRTM", "msg_id=32", "msg_length=100", "len=40")
+	send(a, "EAGER_MSGRTM", "msg_id=33", "len=3")
+	send(a, "MEDIUM_MSGRTM", "msg_id=32", "msg_length=100", "seg_offset=40", "len=40")
+	one := r.Recv(a, 1000, 0, 0, 0)
+	r.Run()
+	require.Equal(t, 1, one.Ends)
+	var ops []*script.Op
+	send(a, "PEER_ERROR", "op_id=32", "ref_kind=msg_id")
+	for range 32 {
+		ops = append(ops, r.Recv(a, 1000, 0, 0, 0))
+		r.Run()
+	}
+	for i, o := range ops {
+		require.Equal(t, 1, o.Ends, "receive %d", i)
+	}
+}
+
+// TestBegunGoesOn: a message that has begun waits for none that has no operation.
+func TestBegunGoesOn(t *testing.T) {
+	r, a, send := fewOps(t, 32)
+	for i := range 32 {
+		send(a, "EAGER_TAGRTM", fmt.Sprint("msg_id=", i), "tag=1", "len=1")
+	}
+	send(a, "MEDIUM_TAGRTM", "msg_id=32", "tag=2", "msg_length=100", "len=60")
+	send(a, "EAGER_TAGRTM", "msg_id=33", "tag=3", "len=3")
+	send(a, "MEDIUM_TAGRTM", "msg_id=32", "tag=2", "msg_length=100", "seg_offset=60", "len=40")
+	two := r.Recv(a, 1000, ope.Tagged, 2, 0)
+	r.Run()
+	one := r.Recv(a, 1000, ope.Tagged, 1, 0)
+	r.Run()
+	require.Equal(t, 1, one.Ends)
+	r.Advance(60e9)
+	require.Equal(t, 1, two.Ends)
+}
+
+// TestAnswersHoldUpNoMessage: a read that waits for a free txe holds up no message, nor a write.
+func TestAnswersHoldUpNoMessage(t *testing.T) {
+	cfg := set(settings.Settings{RecvQueue: 128})
+	cfg.Settings.MaxOps = 32
+	r, a := start(t, script.Config{Info: device.Info{HoldsBack: true}, Endpoint: cfg})
+	b := addPeer(t, r, "b", 2)
+	mem, err := r.Register("mem", 10, script.Rights{RemoteRead: true, RemoteWrite: true}, false)
+	require.NoError(t, err)
+	for range 32 {
+		r.Send(b, 10, 0, 0, 0)
+		r.Run()
+	}
+	send := func(x *script.Remote, line ...string) {
+		p, err := r.Packet(x, line)
+		require.NoError(t, err)
+		require.True(t, r.Inject(x, p))
+		r.Run()
+	}
+	one := r.Recv(a, 1000, 0, 0, 0)
+	two := r.Recv(a, 1000, 0, 0, 0)
+	r.Run()
+	send(a, "EAGER_MSGRTM", "msg_id=0", "len=1")
+	require.Equal(t, 1, one.Ends)
+	send(a, "SHORT_RTR", "rma_iov=mem+0:10", "msg_length=10")
+	send(a, "EAGER_RTW", "rma_iov=mem+0:10", "len=10", "seed=3")
+	send(a, "EAGER_MSGRTM", "msg_id=1", "len=1")
+	r.Advance(5e9)
+	require.Equal(t, 1, two.Ends)
+	require.NotZero(t, mem.Bytes()[0])
+}
+
+// TestStarvedOfPeerThatIsAway: a write that waited is carried out although its peer has failed meanwhile.
+func TestStarvedOfPeerThatIsAway(t *testing.T) {
+	r, a, send := fewOps(t, 32)
+	mem, err := r.Register("mem", 10, script.Rights{RemoteRead: true, RemoteWrite: true}, false)
+	require.NoError(t, err)
+	b := addPeer(t, r, "b", 2)
+	for i := range 32 {
+		send(b, "EAGER_MSGRTM", fmt.Sprint("msg_id=", i), "len=1")
+	}
+	send(a, "EAGER_RTW", "rma_iov=mem+0:10", "len=10", "seed=3")
+	require.Zero(t, mem.Bytes()[0])
+	r.Auto = false
+	r.Send(a, 10, 0, 0, 0)
+	r.Run()
+	for _, s := range r.QP.Flying() {
+		r.QP.Complete(s, device.StatusUnresponsive)
+	}
+	r.Run()
+	r.Recv(b, 10, 0, 0, 0)
+	r.Run()
+	r.Advance(5e6)
+	require.NotZero(t, mem.Bytes()[0])
 }

@@ -207,9 +207,14 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//	fail status=9 next
 		return s.complete(d)
 	case "refuse":
-		// The device refuses the next posts, the first few left out.
+		// The device refuses the next posts, the first few left out, or the next address handles.
 		//
 		//	refuse count=2 after=1
+		//	refuse handles count=2
+		if d.HasArg("handles") {
+			s.rig.QP.RefuseAHs = max(num(d, "count"), 1)
+			break
+		}
 		for range num(d, "after") {
 			s.rig.QP.Refuse(nil)
 		}
@@ -460,7 +465,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 		Seed: uint64(num(d, "seed")),
 		Endpoint: endpoint.Config{
 			Settings: settings.InForce{
-				MsgIDBase: uint32(num(d, "base")), WaitHandshake: d.HasArg("wait"),
+				Knobs: settings.Knobs{FirstMsgID: uint32(num(d, "base")), WaitHandshake: d.HasArg("wait")},
 				Settings: settings.Settings{
 					MaxUnlistedPeers: num(d, "strangers"), SendQueue: num(d, "sq"), RecvQueue: num(d, "rq"), DetachLimit: num(d, "detach"),
 					MaxMedium: num(d, "medium"), Credits: num(d, "credits"), MinRead: num(d, "minread"),

@@ -96,8 +96,7 @@ func (t *Table) Find(k Kind, tag, ignore uint64, src Source) *Msg {
 		return nil
 	}
 	f := newFilter(k, tag, ignore, src)
-	m := s.oldestMsg(f, s.lookup(f))
-	return m
+	return s.oldestMsg(f, s.lookup(f))
 }
 
 // RemoveRecv takes a posted receive out. It returns false if r isn't in the table,

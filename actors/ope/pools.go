@@ -1,6 +1,7 @@
 package ope
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -61,6 +62,7 @@ type Pools struct {
 	rx     []*Rxe
 	txFree *Txe
 	rxFree *Rxe
+	most   int // MaxOps, but for tests
 
 	follows   bool // the endpoint has a trail, or had one until it ended
 	prepares  bool // every operation of ours, see prepare
@@ -68,9 +70,9 @@ type Pools struct {
 	minRead   int  // least bytes of a message that may go read-based on some path
 	maxData   int  // bytes that a CTSDATA packet carries
 
-	// What waits for the peer's HANDSHAKE: messages that may be read, writes and reads, and delivery
-	// complete.
-	waits struct{ reads, rma, deliver bool }
+	// What waits for the peer's HANDSHAKE: messages that may be read, writes and reads, and what 2.6
+	// takes for granted.
+	waits struct{ reads, rma, known bool }
 	// byPacket are the flags of writes that go as packets, also where the device writes.
 	byPacket     Flags
 	cutsAtPieces bool // a CTSDATA packet ends where a piece of the memory does
@@ -96,7 +98,7 @@ type Pools struct {
 
 // NewPools makes empty pools for the settings of env. spawn makes an actor of the endpoint's.
 func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
-	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn, Entries: new(Entries)}
+	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn, Entries: new(Entries), most: cmp.Or(env.Config.MaxOps, MaxOps)}
 	p.OnPaths([]Policy{env.Config})
 	p.follows = env.Trail != nil
 	p.maxData = env.MTU - ctsDataHeader
@@ -113,7 +115,7 @@ func (p *Pools) adopt(h *settings.Habits) {
 	if h.InjectsPackets {
 		p.byPacket = Inject
 	}
-	p.waits.reads, p.waits.rma, p.waits.deliver = h.ReadWaits, !h.RMANoWait, !h.DCUnasked
+	p.waits.reads, p.waits.rma, p.waits.known = h.ReadWaits, !h.RMANoWait, !h.Unasked
 	p.cutsAtPieces = h.EndsAtPieces
 }
 
@@ -153,6 +155,15 @@ func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 	}
 	return r
 }
+
+// unasked reports whether delivery complete and READ_NACK go to a peer that has not said what it knows.
+func (p *Pools) unasked(l *peer.Link) bool { return !p.waits.known && !l.Known() }
+
+// HasRx reports whether one more operation that receives can begin.
+func (p *Pools) HasRx() bool { return p.rxFree != nil || p.growRx() }
+
+// HasTx reports whether one more operation that sends can begin.
+func (p *Pools) HasTx() bool { return p.txFree != nil || p.growTx() }
 
 // Read begins a read of ours from l's memory. False: there are MaxOps operations that
 // receive, and nothing has happened.
@@ -208,7 +219,7 @@ func (p *Pools) GetRx() *Rxe {
 }
 
 func (p *Pools) growTx() bool {
-	if len(p.tx)+slab > MaxOps {
+	if len(p.tx)+slab > p.most {
 		return false
 	}
 	s := make([]Txe, slab)
@@ -230,7 +241,7 @@ func (p *Pools) growTx() bool {
 }
 
 func (p *Pools) growRx() bool {
-	if len(p.rx)+slab > MaxOps {
+	if len(p.rx)+slab > p.most {
 		return false
 	}
 	s := make([]Rxe, slab)

@@ -444,7 +444,7 @@ func (r *Rxe) canRefuse() bool {
 	if r.target && !r.link.Can(wire.FeaturePeerError) {
 		return false
 	}
-	return r.link.Can(wire.FeatureReadNACK) && !r.asks() && r.m.Proto != DirectRead
+	return (r.link.Can(wire.FeatureReadNACK) || r.pools.unasked(r.link)) && !r.asks() && r.m.Proto != DirectRead
 }
 
 // refuse asks the sender for the rest in packets, once those that are under way

@@ -505,6 +505,7 @@ var causes = []struct {
 	{peer.ErrSilent, "peer_silent"},
 	{peer.ErrReplaced, "peer_replaced"},
 	{peer.ErrOverMemory, "peer_over_memory"},
+	{peer.ErrUnreadable, "peer_unreadable"},
 	{peer.ErrIntruder, "peer_intruder"},
 	{peer.ErrRemoved, "peer_removed"},
 	{peer.ErrAborted, "peer_aborted"},

@@ -215,7 +215,7 @@ func (t *Txe) choose() error {
 			return err
 		}
 	}
-	if s.Proto.dc() && !t.link.Can(wire.FeatureDeliveryComplete) && !t.unasked() {
+	if s.Proto.dc() && !t.link.Can(wire.FeatureDeliveryComplete) && !t.pools.unasked(t.link) {
 		return errNoDC
 	}
 	if q.hasIOVs() {
@@ -789,7 +789,7 @@ func (t *Txe) notReading() {
 func (t *Txe) prepareOrder() {
 	q := t.q
 	updates := q.Kind == KindAtomic && q.Form == AtomicWrite
-	if q.Flags&Deliver != 0 && (q.Kind == KindSend || updates) && !t.unasked() {
+	if q.Flags&Deliver != 0 && (q.Kind == KindSend || updates) && !t.pools.unasked(t.link) {
 		t.ticket.Need(wire.FeatureDeliveryComplete)
 	}
 	if q.Flags&(Fence|Ordered|Follows) == 0 {

@@ -139,10 +139,6 @@ func (t *Txe) prepare() {
 	}
 }
 
-// unasked reports whether delivery complete goes to a peer that has not said what it
-// knows.
-func (t *Txe) unasked() bool { return !t.pools.waits.deliver && !t.link.Known() }
-
 // keepIfBusy has an operation wait that is not over.
 func (t *Txe) keepIfBusy() {
 	if t.busy && t.entry == nil {

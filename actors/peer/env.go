@@ -149,6 +149,7 @@ type Counters struct {
 	PeersReturned                  uint64 // times that one which had failed was taken back
 	PeersSilent                    uint64 // of them, those that did not respond
 	Unexpected                     uint64
+	Unwanted                       uint64 // messages that were thrown away as they came
 	StrangersHeld                  uint64 // times that one was held back for want of room
 	StrangersRested                uint64 // times that one was let go until it is heard again
 	Copied                         uint64 // bytes of messages that were copied here, the device's own copies aside
@@ -160,6 +161,8 @@ type Counters struct {
 	// module, each of which ends an operation.
 	Violations uint64
 
+	NoRoom uint64 // times that no operation was free for a request of a peer's, which waits, or for PEER_ERROR
+
 	// Input that was dropped.
 	BadShort       uint64 // shorter than its header says
 	BadType        uint64 // unknown, retired or internal packet type
@@ -167,7 +170,6 @@ type Counters struct {
 	BadLength      uint64 // a length or offset that does not fit
 	Malformed      uint64 // of them, packets of messages, which ended
 	BadID          uint64 // an operation id that is not in use
-	NoRoom         uint64 // a request that no operation was free to answer
 	StaleMsgID     uint64 // a msg_id that was processed already
 	AbortedLate    uint64 // a packet of a message that the peer has taken back
 	StaleConnID    uint64 // from a former endpoint with the same GID and QPN

@@ -18,11 +18,12 @@ var (
 	ErrSilent     = fmt.Errorf("%w: nothing was heard of it for the whole PeerTimeout", ErrPeerFailed)
 	ErrOverMemory = fmt.Errorf("%w: it sent more than PeerMemory that nobody asked for", ErrPeerFailed)
 	ErrIntruder   = fmt.Errorf("%w: it used too many keys that name no memory here", ErrPeerFailed)
+	ErrUnreadable = fmt.Errorf("%w: it sent a packet that cannot be read", ErrPeerFailed)
 	ErrRestarted  = fmt.Errorf("%w: the actor of the peer was restarted", ErrPeerFailed)
 	ErrStopped    = errors.New("endpoint closed")
 
 	// ErrUntrusted is why a packet of an endpoint in no address vector is dropped.
-	ErrUntrusted = errors.New("its sender is not let in: too many endpoints come, or have left messages, at its place or host")
+	ErrUntrusted = errors.New("its sender is not let in: too many endpoints come, or have left messages, at its place, and too much of theirs waits")
 )
 
 // Causes of an operation's end with a peer that lives.

@@ -91,12 +91,35 @@ func (l *Link) CheckConnID() {
 	l.of.answer()
 }
 
-// onChecked takes the end of a packet, which decides if it is HANDSHAKE to a peer whose connid
-// is being checked. Only
-// the device's word that no such queue pair is there speaks against the peer. After RNR, which may be
-// our own device's word, the packet goes out again.
-func (p *Peer) onChecked(pke *device.Pke, s device.Status) {
-	if pke.Type() == uint8(wire.TypeHandshake) && s != device.StatusRNR {
-		p.env.Sh.Tell(p.env.Endpoint, &ConnIDChecked{Link: p.link, OK: s != device.StatusBadDestQPN})
+// Ask has a peer say by ConnIDChecked whether it is at its queue pair, where a newcomer is on trial that is not there:
+// either that has ended, and the peer before it, or its packets were late. It returns how many answers come: a probe that
+// is under way already says what was.
+func (l *Link) Ask() int {
+	l.load.flags.set(questioned)
+	l.Probe()
+	if l.load.flags.has(probing) {
+		return 2
 	}
+	return 1
+}
+
+// onChecked takes the end of a packet, which decides if it is HANDSHAKE to a peer on trial, or a probe of one
+// that is asked. Only the device's word that no such queue pair is there speaks against the peer. That a probe has arrived speaks for
+// it, unless our own device has copied it, perhaps for a process that is dead: then its answer does. After RNR, which may
+// be our own device's word, the packet goes out again.
+func (p *Peer) onChecked(pke *device.Pke, s device.Status) {
+	l, gone := p.link, s == device.StatusBadDestQPN
+	switch wire.Type(pke.Type()) {
+	case wire.TypeHandshake:
+		if l.place != PlaceOnTrial || s == device.StatusRNR {
+			return
+		}
+	case wire.TypeEagerRTW:
+		if l.place == PlaceOnTrial || !pke.Owner.IsZero() || !gone && (s != device.StatusOK || l.path().Pulse) {
+			return
+		}
+	default:
+		return
+	}
+	p.env.Sh.Tell(p.env.Endpoint, &ConnIDChecked{Link: l, OK: !gone})
 }

@@ -196,7 +196,8 @@ func (l *Link) cutBackoff() { l.env.Sh.Tell(l.Peer, &through) }
 // onGone: the device knows that the peer's process is dead, or has closed its queue pair.
 func (p *Peer) onGone(g *device.Gone) {
 	switch {
-	case g.QKey != 0 && g.QKey != p.link.QKey:
+	case g.QKey != 0 && g.QKey != p.link.QKey: // perhaps of one that is on trial here, or has come meanwhile
+		p.env.Sh.Tell(p.env.Endpoint, g)
 	case g.Left:
 		p.fail(ErrLeft, true)
 	default:
@@ -267,9 +268,10 @@ func (p *Peer) fail(err error, tell bool) {
 // gone, or this endpoint wants nothing more of it. That is a verdict over a peer that lives, which
 // must reach it: our device refuses all that it sends from now on. A device that cannot do that
 // acknowledges what comes, so the peer is received again then, and only our own operations end. A peer
-// that hoards is given up on every device: else it would take the memory of all.
+// that hoards is given up on every device: else it would take the memory of all. So is one of which a packet cannot
+// be read: what follows in the order of its messages could not be received.
 func (l *Link) isFinal(err error) bool {
-	return isAny(err, ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrStopped, ErrOverMemory) || isVerdict(err) && l.path().HoldsBack
+	return isAny(err, ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrStopped, ErrOverMemory, ErrUnreadable) || isVerdict(err) && l.path().HoldsBack
 }
 
 // shut has our device refuse what the peer sends.
@@ -279,7 +281,7 @@ func (l *Link) shut() {
 
 // isVerdict reports whether the peer failed since this endpoint wants nothing more of it.
 func isVerdict(err error) bool {
-	return isAny(err, ErrOverMemory, ErrIntruder, ErrRestarted, ErrRemoved)
+	return isAny(err, ErrOverMemory, ErrUnreadable, ErrIntruder, ErrRestarted, ErrRemoved)
 }
 
 func isAny(err error, of ...error) bool {
@@ -411,11 +413,13 @@ type Evicted struct {
 	family    uint32
 	heard     clock.Time
 	keysWrong int32
-	unknown   int32 // Link.UnknownAborts
 	hostID    uint64
 
 	answered, handshaken, hasFamily bool
 }
+
+// Left reports whether the peer has left: it is dead, or had failed for that its queue pair is gone.
+func (r *Evicted) Left() bool { return r.Gone || HasLeft(r.err) }
 
 // LastHeard is when the peer was last heard.
 func (l *Link) LastHeard() clock.Time { return l.heard }
@@ -439,7 +443,7 @@ func (l *Link) Evict() (Evicted, bool) {
 	return Evicted{
 		QKey: l.QKey, expected: p.window.Expected(), next: p.nextID,
 		features: l.Features, userQP: l.UserQP, family: l.Family, heard: l.heard,
-		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: l.HostID(),
+		keysWrong: l.keysWrong, hostID: l.HostID(),
 		err: l.Err, answered: p.answered, handshaken: l.Handshaken, hasFamily: l.hasFamily,
 	}, true
 }
@@ -458,7 +462,7 @@ func (l *Link) Restore(r *Evicted) {
 	p.answered = r.answered
 	l.Features, l.UserQP, l.Family, l.hasFamily = r.features, r.userQP, r.family, r.hasFamily
 	l.Handshaken, l.heard = r.handshaken, r.heard
-	l.keysWrong, l.UnknownAborts = r.keysWrong, r.unknown
+	l.keysWrong = r.keysWrong
 	if r.err != nil {
 		l.Err = r.err
 		l.load.life = Away

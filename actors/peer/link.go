@@ -45,8 +45,6 @@ type Link struct {
 	place       Place
 	Err         error // why the peer has failed; nil: it has not, or it is back
 
-	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
-
 	beat       uint32
 	UserQP     wire.UserRecvQP
 	Family     uint32    // device_version of HANDSHAKE
@@ -92,7 +90,9 @@ const (
 	answering                    // HANDSHAKE is to go out, as soon as there is room
 	heldBack                     // it is in Env.HeldBack
 	overLimit                    // it is over PeerMemory, or was and is not yet well below
-	contested                    // a newcomer at its queue pair is on trial
+	contested                    // newcomers at its queue pair wait
+	onTrial                      // one of them is on trial
+	questioned                   // it is to say whether it is there, see Link.Ask
 )
 
 func (f *flags) set(x flags)     { *f |= x }
@@ -109,9 +109,15 @@ func (f *flags) put(x flags, on bool) {
 // it can be evicted. A peer that has failed and may come back can be idle, too.
 func (l *Link) Idle() bool { return l.load == load{life: l.load.life & Away} }
 
-// SetContested says that a newcomer at the peer's queue pair is on trial, or is not any more. Meanwhile a
-// packet that does not say who sent it may be of either, and goes to the endpoint.
-func (l *Link) SetContested(on bool) { l.load.flags.put(contested, on) }
+// Contest says that newcomers at the peer's queue pair wait, of whom one may be on trial. Meanwhile the peer is not evicted, and one
+// on trial may have sent a packet that does not say who sent it: such a packet goes to the endpoint.
+func (l *Link) Contest(trial bool) {
+	l.load.flags.set(contested)
+	l.load.flags.put(onTrial, trial)
+}
+
+// Uncontest ends what Contest and Ask began.
+func (l *Link) Uncontest() { l.load.flags.clear(contested | onTrial | questioned) }
 
 // MayReturn reports whether the peer has failed and may come back.
 func (l *Link) MayReturn() bool { return l.load.life >= Failing && l.load.life <= Away }

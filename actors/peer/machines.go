@@ -117,7 +117,7 @@ const (
 	MoveCrowd               // there is no room for it
 	MoveRoom                // there is room now
 	MoveTry                 // its connid is to be checked
-	MoveReject              // it was not there
+	MoveReject              // it was not there, or has ended
 	MoveRemove              // its address is removed
 	MoveEvict               // it makes room
 	MoveReplace             // another endpoint is at its queue pair

@@ -96,6 +96,14 @@ func (l *Link) holdBackFor(own bool) {
 	}
 }
 
+// HoldBackForOps holds a peer back, of which a request waits since no operation is free, until the
+// endpoint lets those go on that are held back.
+func (l *Link) HoldBackForOps() {
+	if l.Err == nil {
+		l.holdBackFor(false)
+	}
+}
+
 // holdBack has our device hold the peer back, or ends that. If that cannot, the endpoint's limit must do. Messages that
 // have begun may go on: what is refused is later than all that came.
 func (l *Link) holdBack(on bool) {

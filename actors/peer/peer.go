@@ -60,7 +60,7 @@ func (e *Env) Spawn(l *Link, spawn func(actor.Producer) shard.Ref) {
 func newPeer(env *Env, l *Link) *Peer {
 	l.env = env
 	l.heard = env.now()
-	l.floor = env.Config.MsgIDBase
+	l.floor = env.Config.FirstMsgID
 	l.Self = l.Addr == l.path().Addr
 	l.chooseHeaders()
 	l.Span = env.Trail.Next()
@@ -68,8 +68,8 @@ func newPeer(env *Env, l *Link) *Peer {
 	env.Trail.Locate(l.Span, l.Path, &l.Addr)
 	l.of = &Peer{
 		env: env, link: l,
-		nextID:  env.Config.MsgIDBase,
-		window:  NewWindow(env.Config.RecvWindow, env.Config.MsgIDBase),
+		nextID:  env.Config.FirstMsgID,
+		window:  NewWindow(env.Config.RecvWindow, env.Config.FirstMsgID),
 		backoff: Backoff{Initial: env.Config.RNRInitial, Max: env.Config.RNRMax},
 	}
 	if env.Config.Unordered {
@@ -145,6 +145,9 @@ func (p *Peer) onRoom(w *device.SlotWait) {
 		return
 	}
 	p.resendRefused()
+	if p.link.load.flags.has(questioned) {
+		p.solicit()
+	}
 	p.link.load.owed.send(p) // it may have waited for a probe
 	p.serveLine()
 }

@@ -149,3 +149,30 @@ func (u *orphans) first(pkt *Packet, id uint32) bool {
 	}
 	return true
 }
+
+// A message that is given up by its msg_id alone is looked for among all operations, which is slow. An honest
+// peer asks for that once a message at most, and each that there was lately counts for one search; those that find
+// nothing and are beyond that end the peer's right to it.
+const (
+	maxVain    = 1000
+	recentMsgs = 1 << 16
+)
+
+// MaySearch reports whether a message that the peer gives up is to be looked for: it has operations in
+// progress, and has not asked for too much that was not there.
+func (l *Link) MaySearch() bool {
+	p := l.of
+	if l.load.members == nil {
+		return false
+	}
+	if p.aborted == nil {
+		p.aborted = new(abortedIDs)
+	}
+	b, at := p.aborted, p.window.Expected()+p.nextID
+	b.vain = max(b.vain-int32(min(at-b.at, recentMsgs)), -recentMsgs)
+	b.at = at
+	return b.vain <= maxVain
+}
+
+// NotFound notes that MaySearch permitted a search that found nothing.
+func (l *Link) NotFound() { l.of.aborted.vain++ }

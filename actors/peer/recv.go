@@ -81,10 +81,13 @@ func (p *Peer) admits(r *device.RecvPkt) bool {
 	if r.Err != nil {
 		c.bad(r.Err)
 		p.env.Complain(l, r.Err)
+		if !l.load.flags.has(contested) { // else it may be the newcomer's
+			p.condemn(r.Err)
+		}
 		r.Release()
 		return false
 	}
-	if id, ok := r.View.ConnID(); ok && id != l.QKey || !ok && l.load.flags.has(contested) {
+	if id, ok := r.View.ConnID(); ok && id != l.QKey || !ok && l.load.flags.has(onTrial) {
 		p.env.Sh.Tell(p.env.Endpoint, &Stranger{Pkt: r, Link: l})
 		return false
 	}
@@ -141,14 +144,29 @@ func (p *Peer) unreadable(r *device.RecvPkt, pkt *Packet, err error) {
 	p.env.Counters.bad(err)
 	p.env.Complain(p.link, err)
 	id, ok := r.View.MsgID()
-	if !ok || pkt.Nack {
+	if !ok {
+		if t := r.View.Type; t.HasMsgID() || t == wire.TypePeerError {
+			p.condemn(err)
+		}
 		pkt.Free()
 		return
 	}
 	pkt.reset()
 	pkt.MsgID, pkt.Type, pkt.Ref, pkt.Malformed = id, wire.TypePeerError, wire.RefMsgIDSkip, true
 	p.env.Counters.Malformed++
-	p.skip(pkt)
+	if !p.nacked[id].IsZero() {
+		p.onReplaced(pkt)
+	} else {
+		p.skip(pkt)
+	}
+}
+
+// condemn ends the peer for a packet that cannot be read: a msg_id that it may have had is lost, and what
+// the peer sends later would wait for its turn for ever.
+func (p *Peer) condemn(err error) {
+	if !p.link.Buried() {
+		p.env.Sh.Tell(p.link.Peer, &Remove{Err: fmt.Errorf("%w: %w", ErrUnreadable, err), Tell: true})
+	}
 }
 
 // reorder processes a packet if it is its turn, and keeps it if that is to come.
@@ -336,14 +354,8 @@ func (p *Peer) onAccess(r *device.RecvPkt) {
 // message of which we may have seen nothing (PEER_ERROR; after release 2.6). All its forms are
 // read, whatever the peer has announced.
 func (p *Peer) onPeerError(r *device.RecvPkt) {
-	n := len(r.View.Bytes())
 	pkt := p.read(r)
 	if pkt == nil {
-		if n > wire.PeerErrorLen20 { // a shorter one is none
-			p.env.Sh.Tell(p.link.Peer, &Remove{
-				Tell: true, Err: fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, n),
-			})
-		}
 		return
 	}
 	p.env.Counters.PeerErrorsRecv++
@@ -403,6 +415,9 @@ func (p *Peer) skip(pkt *Packet) {
 type abortedIDs struct {
 	ids [16]uint32
 	n   int // of them, all that there were
+
+	vain int32  // searches that found nothing, less the messages that there were since, see MaySearch
+	at   uint32 // how many messages there had been at the last search
 }
 
 // add notes one more, and returns b, which it makes if there is none.

@@ -12,13 +12,16 @@ import (
 
 // onProblem deals with a packet whose send did not simply succeed.
 func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
-	if p.link.place == PlaceOnTrial {
+	if p.link.place == PlaceOnTrial || p.link.load.flags.has(questioned) {
 		p.onChecked(pke, s)
 	}
 	switch {
 	case s == device.StatusOK:
 		p.onWatchedSuccess(pke)
 	case p.link.Err != nil:
+		if s == device.StatusBadDestQPN && p.link.load.life == Away {
+			p.link.Err = p.statusError(s) // so that it is given up, see HasLeft
+		}
 		p.sendFailed(pke, s)
 	case s == device.StatusRNR:
 		p.onRNR(pke)

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -11,30 +12,16 @@ import (
 // InForce is what an endpoint goes by: the settings, and what no program sets.
 type InForce struct {
 	Settings
+	Knobs // of Settings; a Rounding of 0 is what the habits have
 
 	Features wire.Features // what HANDSHAKE advertises (§2.1)
 	DeviceID uint32        // device_version in HANDSHAKE; 0: the device's
-	HostID   uint64        // host_id in HANDSHAKE; 0: none
-	// Habits are those of the release that the endpoint talks like, if not as this project does.
-	Habits Habits
-	// Rounding is how a medium message is cut; 0: as the habits have it.
-	Rounding Rounding
-	// Device returns the device that the endpoint gets in place of its own; nil: its own.
-	Device func(device.Device) device.Device
-	// MsgIDBase is the first msg_id of each direction; both sides must agree.
-	MsgIDBase uint32
-	// FirstUse is the generation of the first ids of operations.
-	FirstUse uint32
-	// WaitHandshake makes every first packet wait for the peer's HANDSHAKE.
-	WaitHandshake bool
+	MaxOps   int           // most operations of one kind; 0: ope.MaxOps
 
 	// Order is what operations wait for, those with ope.Ordered alone.
 	Order Order
 	// Unordered: messages that come are handled as they come.
 	Unordered bool
-
-	// Steps gets the counters of the operations' machines; nil: nobody does.
-	Steps func(Steps)
 
 	Requests int // places in the request ring; 0: 2048
 
@@ -44,11 +31,7 @@ type InForce struct {
 
 // New returns what s comes to on a device, before the defaults.
 func New(s Settings, i *device.Info) InForce {
-	k := &s.knobs
-	return InForce{
-		Settings: s, Features: Features(&s, i), HostID: k.HostID, Habits: k.Habits, Rounding: k.Rounding, Device: k.Device,
-		MsgIDBase: k.FirstMsgID, FirstUse: k.FirstUse, WaitHandshake: k.WaitHandshake, Steps: k.Steps,
-	}
+	return InForce{Settings: s, Knobs: s.knobs, Features: Features(&s, i)}
 }
 
 // On returns f with the defaults for a device filled in, and within its limits.
@@ -56,9 +39,9 @@ func (f InForce) On(i *device.Info) InForce {
 	def(&f.SendQueue, 256, i.MaxSQ)
 	def(&f.RecvQueue, 256, i.MaxRQ)
 	def(&f.Refill, max(min(8, f.RecvQueue/2), 1), 0)
-	def(&f.MaxMedium, or(i.MaxMedium, 65536), 0)
-	def(&f.MinRead, or(i.MinRead, 1<<20), 0)
-	def(&f.MinReadWrite, or(i.MinReadWrite, 65536), 0)
+	def(&f.MaxMedium, cmp.Or(i.MaxMedium, 65536), 0)
+	def(&f.MinRead, cmp.Or(i.MinRead, 1<<20), 0)
+	def(&f.MinReadWrite, cmp.Or(i.MinReadWrite, 65536), 0)
 	def(&f.ReadSegment, 1<<30, 0)
 	if def(&f.MinRegister, i.MinRegister, 0); i.MinRegister == 0 {
 		f.MinRegister = -1
@@ -69,7 +52,7 @@ func (f InForce) On(i *device.Info) InForce {
 	f.ReadSegment = min(f.ReadSegment, i.MaxRDMA) // of the devices at hand one may do less than the first
 	def(&f.Credits, 32, 0)
 	f.ReadCredits = f.Credits
-	def(&f.RecvWindow, or(f.Habits.RecvWindow, 16), 0)
+	def(&f.RecvWindow, cmp.Or(f.Habits.RecvWindow, 16), 0)
 	def(&f.RNRRetry, 3, 0)
 	def(&f.PeerTimeout, 10*time.Second, 0)
 	def(&f.RNRMax, time.Second, f.PeerTimeout/timely)
@@ -129,14 +112,6 @@ func def[T int | int64 | time.Duration](v *T, to, most T) {
 	if most > 0 {
 		*v = min(*v, most)
 	}
-}
-
-// or returns a, or b where a is 0.
-func or(a, b int) int {
-	if a != 0 {
-		return a
-	}
-	return b
 }
 
 // Hard is the most bytes of all unexpected messages, but for what is under way: what is let in

@@ -58,7 +58,8 @@ type Habits struct {
 	// EndsAtPieces: a CTSDATA packet ends where a piece of the memory does that it comes
 	// from (1.13).
 	EndsAtPieces bool
-	DCUnasked    bool // delivery complete does not wait for HANDSHAKE either (2.6)
+	// Unasked: delivery complete and READ_NACK do not wait for HANDSHAKE either (2.6).
+	Unasked bool
 
 	PeerErrors wire.PeerErrorForm // which PEER_ERROR it sends
 

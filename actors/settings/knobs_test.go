@@ -13,7 +13,7 @@ import (
 func TestHabits(t *testing.T) {
 	i := device.Info{MTU: 8000}
 	on := func(h Habits, s Settings) InForce {
-		return InForce{Settings: s, Features: wire.MakeFeatures(0, 1, 9), Habits: h}.On(&i)
+		return InForce{Settings: s, Features: wire.MakeFeatures(0, 1, 9), Knobs: Knobs{Habits: h}}.On(&i)
 	}
 	plain := on(Habits{}, Settings{})
 	require.Equal(t, wire.MakeFeatures(0, 1, 9), plain.Features)
@@ -25,7 +25,7 @@ func TestHabits(t *testing.T) {
 	require.Equal(t, 16384, on(Habits{RecvWindow: 16384}, Settings{}).RecvWindow)
 	require.Equal(t, 5, on(Habits{RecvWindow: 16384}, Settings{RecvWindow: 5}).RecvWindow, "what was set comes first")
 	require.Equal(t, Fill, on(Habits{Rounding: Fill}, Settings{}).Rounding)
-	own := InForce{Rounding: RoundUp, Habits: Habits{Rounding: Fill}}.On(&i)
+	own := InForce{Knobs: Knobs{Rounding: RoundUp, Habits: Habits{Rounding: Fill}}}.On(&i)
 	require.Equal(t, RoundUp, own.Rounding)
 
 	whole := on(Habits{RTRWhole: true}, Settings{Credits: 3})

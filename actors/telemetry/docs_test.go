@@ -8,21 +8,23 @@ import (
 	"go/token"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/telemetry"
+	"github.com/efactor/efactor/internal/spans"
 )
 
 var writeDocs = flag.Bool("write", false, "write the tables of docs/telemetry.md anew")
 
 // tables are those of docs/telemetry.md, by the name in the comment before each.
 var tables = map[string]func() string{
-	"spans":      func() string { return names("span", telemetry.Spans) },
-	"attributes": func() string { return names("attribute", telemetry.Attributes) },
-	"events":     func() string { return names("event", telemetry.Events) },
+	"spans":      func() string { return names("span", spans.Spans) },
+	"attributes": func() string { return names("attribute", spans.Attributes) },
+	"events":     func() string { return names("event", spans.Events) },
 	"metrics": func() string {
 		var b strings.Builder
 		b.WriteString("| metric | kind | unit | series of a | attributes | says |\n|---|---|---|---|---|---|\n")
@@ -37,7 +39,7 @@ var tables = map[string]func() string{
 	},
 }
 
-func names(what string, list []telemetry.Name) string {
+func names(what string, list []spans.Name) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s | says |\n|---|---|\n", what)
 	for _, n := range list {
@@ -68,35 +70,36 @@ func TestDocs(t *testing.T) {
 	require.Equal(t, now, string(text), "go test ./actors/telemetry -run TestDocs -write")
 }
 
-// TestNamesAreInTables: no name is given to OpenTelemetry that the tables do not have.
+// TestNamesAreInTables: the names of names.go and those of the tables are the same.
 func TestNamesAreInTables(t *testing.T) {
-	f, err := parser.ParseFile(token.NewFileSet(), "names.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "names.go", nil, parser.SkipObjectResolution)
 	require.NoError(t, err)
-	found := 0
-	lists := map[string]string{
-		"span": names("", telemetry.Spans), "attr": names("", telemetry.Attributes), "even": names("", telemetry.Events),
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok || len(spec.Names) != 1 || len(spec.Names[0].Name) < 4 || lists[spec.Names[0].Name[:4]] == "" {
-			return true
-		}
-		ast.Inspect(spec, func(n ast.Node) bool {
+	given := map[string]bool{}
+	for _, decl := range f.Decls {
+		ast.Inspect(decl, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok {
-				found++
-				require.Contains(t, lists[spec.Names[0].Name[:4]], strings.ReplaceAll(lit.Value, `"`, "`"), spec.Names[0].Name)
+				given["`"+strings.Trim(lit.Value, `"`)+"`"] = true
 			}
-			return true
+			_, ok := n.(*ast.ImportSpec)
+			return !ok
 		})
-		return true
-	})
-	require.Greater(t, found, 60)
+	}
+	delete(given, "`"+telemetry.Scope+"`")
+	delete(given, "`efa_rdm`")
+	for _, n := range slices.Concat(spans.Spans, spans.Attributes, spans.Events) {
+		require.Contains(t, given, "`"+n.Name+"`", "of the tables")
+	}
+	tables := names("", slices.Concat(spans.Spans, spans.Attributes, spans.Events))
+	for name := range given {
+		require.Contains(t, tables, "| "+name+" |")
+	}
+	require.Greater(t, len(given), 60)
 }
 
 // TestNamesAreOnce: the tables have each name once.
 func TestNamesAreOnce(t *testing.T) {
-	for what, list := range map[string][]telemetry.Name{
-		"span": telemetry.Spans, "attribute": telemetry.Attributes, "event": telemetry.Events,
+	for what, list := range map[string][]spans.Name{
+		"span": spans.Spans, "attribute": spans.Attributes, "event": spans.Events,
 	} {
 		seen := map[string]bool{}
 		for _, n := range list {
@@ -110,7 +113,7 @@ func TestNamesAreOnce(t *testing.T) {
 		require.False(t, metrics[i.Name], i.Name)
 		metrics[i.Name] = true
 		for _, k := range i.Attrs {
-			require.Contains(t, names("", telemetry.Attributes), "`"+string(k)+"`", "of %s", i.Name)
+			require.Contains(t, names("", spans.Attributes), "`"+string(k)+"`", "of %s", i.Name)
 		}
 	}
 }

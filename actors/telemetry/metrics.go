@@ -301,7 +301,6 @@ func (t *totals) drops(o observe) {
 		{"version", c.BadVersion},
 		{"length", c.BadLength},
 		{"id", c.BadID},
-		{"no_room", c.NoRoom},
 		{"msg_id", c.StaleMsgID},
 		{"aborted", c.AbortedLate},
 		{"connid", c.StaleConnID},

@@ -81,7 +81,7 @@ func (o *op) wait(r trail.Reason, at clock.Time) {
 	if o.waits&(1<<r) == 0 {
 		o.waits |= 1 << r
 		o.since[r] = at
-		o.gather(event{at: at, step: stepWaited, code: uint8(r), n: 1})
+		o.gather(event{at: at, kind: trail.Waits, code: uint8(r), n: 1})
 	}
 }
 
@@ -113,7 +113,7 @@ func (o *op) chosen(p ope.Proto, k Key, at clock.Time) {
 	if !k.IsZero() {
 		o.key = k
 	}
-	o.turn(event{at: at, step: stepProtocol, code: uint8(p)})
+	o.turn(event{at: at, kind: trail.Chosen, code: uint8(p)})
 }
 
 // end closes the waits that are still open.
@@ -143,37 +143,15 @@ func (o *op) latency() time.Duration {
 	return to.Sub(from)
 }
 
-// step is the kind of an event.
-type step uint8
-
-const (
-	stepPosted step = iota
-	stepArrived
-	stepWaited // code: trail.Reason; n: times; took: all of them
-	stepProtocol
-	stepSent     // code: wire.Type; a: bytes; n: packets
-	stepAcked    // a: bytes, so far
-	stepWindow   // code: 1 if it came; a: bytes
-	stepReceived // code: wire.Type; a: bytes; n: packets
-	stepSegment  // code: device.WR; a: offset; b: bytes
-	stepSegments // that have ended. code: device.WR; a: bytes; n: how many
-	stepRNR      // code: wire.Type; n: how many
-	stepUnexpected
-	stepMatched
-	stepAnswer // code: wire.Type; n: 1 if it came
-	stepRestarted
-	stepTold // a: bytes
-)
-
-// event is one entry of a span's list. It stands for one happening, or for several
-// of a kind within one phase of the operation.
+// event is one entry of a span's list. It stands for one record, or for several
+// of a kind within one phase of the operation, whose a and n are sums then.
 type event struct {
 	at   clock.Time
-	took time.Duration
+	took time.Duration // of Waits: all of them
 	a    uint64
-	b, n uint32
-	step step
-	code uint8
+	n    uint32 // of Waits, RNR and SegmentDone: how many
+	kind trail.Kind
+	code uint8 // of Begin: 1 if a packet brought it
 }
 
 // maxEvents is how many events a span has, apart from its last ones: fewer than
@@ -196,7 +174,7 @@ func (e *events) reset() {
 
 // add appends an event that is not combined with others.
 func (e *events) add(ev event) {
-	if len(e.list) >= maxEvents && ev.step != stepTold {
+	if len(e.list) >= maxEvents && ev.kind != trail.Told {
 		e.dropped++
 		return
 	}
@@ -214,13 +192,13 @@ func (e *events) turn(ev event) {
 func (e *events) gather(ev event) {
 	for i := e.phase; i < len(e.list); i++ {
 		x := &e.list[i]
-		if x.step != ev.step || x.code != ev.code {
+		if x.kind != ev.kind || x.code != ev.code {
 			continue
 		}
-		switch ev.step {
-		case stepAcked:
+		switch ev.kind {
+		case trail.Acked:
 			x.a, x.at = ev.a, ev.at
-		case stepReceived, stepSegments:
+		case trail.Received, trail.SegmentDone:
 			x.a, x.n, x.at = x.a+ev.a, x.n+ev.n, ev.at
 		default:
 			x.a, x.n = x.a+ev.a, x.n+ev.n
@@ -233,7 +211,7 @@ func (e *events) gather(ev event) {
 // waited adds to the latest wait for a reason.
 func (e *events) waited(r trail.Reason, d time.Duration) {
 	for i := len(e.list) - 1; i >= 0; i-- {
-		if x := &e.list[i]; x.step == stepWaited && x.code == uint8(r) {
+		if x := &e.list[i]; x.kind == trail.Waits && x.code == uint8(r) {
 			x.took += d
 			return
 		}

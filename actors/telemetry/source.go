@@ -105,11 +105,11 @@ func (s *Source) begin(r *trail.Record) {
 	o := s.c.free.get()
 	o.span, o.role, o.size, o.flags, o.began, o.ended = r.Span, trail.Role(r.Code), r.A, r.B, r.At, r.At
 	o.unsampled = s.c.tracer == nil
-	step := stepPosted
+	ev := event{at: r.At, kind: trail.Begin, a: r.A}
 	if !o.role.Ours() {
-		step = stepArrived
+		ev.code = 1
 	}
-	o.add(event{at: r.At, step: step, a: r.A})
+	o.add(ev)
 	s.ops[r.Span] = o
 	s.c.open++
 	if o.older = s.newest; o.older == nil {
@@ -139,6 +139,7 @@ func (s *Source) leave(o *op) {
 // operation takes a record of an operation.
 func (s *Source) operation(o *op, k trail.Kind, r *trail.Record) {
 	o.ended = r.At
+	ev := event{at: r.At, kind: k, code: r.Code, a: r.A, n: r.B}
 	switch k {
 	case trail.Parent:
 		o.parent = s.parents.take(r.A)
@@ -156,11 +157,19 @@ func (s *Source) operation(o *op, k trail.Kind, r *trail.Record) {
 		s.matched(o, r)
 	case trail.RNR:
 		o.rnr++
-		o.gather(event{at: r.At, step: stepRNR, code: r.Code, n: 1})
+		o.gather(event{at: r.At, kind: k, code: r.Code, n: 1})
+	case trail.Sent, trail.Acked, trail.Received:
+		o.gather(ev)
+	case trail.Segment:
+		o.add(ev)
+	case trail.SegmentDone:
+		o.gather(event{at: r.At, kind: k, code: r.Code, a: uint64(r.B), n: 1})
+	case trail.Window, trail.Unexpected, trail.Answer, trail.Restarted:
+		o.turn(ev)
 	case trail.Told:
 		o.told, o.wasTold, o.moved = r.At, true, r.A
 		s.outcome(o, r)
-		o.turn(event{at: r.At, step: stepTold, a: r.A})
+		o.turn(event{at: r.At, kind: trail.Told, a: r.A})
 		s.c.durations.record(s.label, o)
 	case trail.Dropped:
 		s.leave(o)
@@ -169,43 +178,9 @@ func (s *Source) operation(o *op, k trail.Kind, r *trail.Record) {
 		if !o.wasTold {
 			o.moved = r.A
 			s.outcome(o, r)
-			o.turn(event{at: r.At, step: stepTold, a: r.A})
+			o.turn(event{at: r.At, kind: trail.Told, a: r.A})
 		}
 		s.finish(o, r.At)
-	default:
-		o.happened(k, r)
-	}
-}
-
-// happened takes a record that only adds an event.
-func (o *op) happened(k trail.Kind, r *trail.Record) {
-	ev := event{at: r.At, code: r.Code, a: r.A, n: r.B}
-	switch k {
-	case trail.Sent:
-		ev.step = stepSent
-		o.gather(ev)
-	case trail.Acked:
-		ev.step = stepAcked
-		o.gather(ev)
-	case trail.Received:
-		ev.step = stepReceived
-		o.gather(ev)
-	case trail.SegmentDone:
-		o.gather(event{at: r.At, step: stepSegments, code: r.Code, a: uint64(r.B), n: 1})
-	case trail.Segment:
-		o.add(event{at: r.At, step: stepSegment, code: r.Code, a: r.A, b: r.B})
-	case trail.Window:
-		ev.step = stepWindow
-		o.turn(ev)
-	case trail.Unexpected:
-		ev.step = stepUnexpected
-		o.turn(ev)
-	case trail.Answer:
-		ev.step = stepAnswer
-		o.turn(ev)
-	case trail.Restarted:
-		ev.step = stepRestarted
-		o.turn(ev)
 	default: // from a newer writer than this reader
 	}
 }
@@ -268,7 +243,7 @@ func (s *Source) matched(o *op, r *trail.Record) {
 	}
 	s.c.free.put(m)
 	o.unsampled = !s.sampled(o)
-	o.turn(event{at: r.At, step: stepMatched})
+	o.turn(event{at: r.At, kind: trail.Matched})
 }
 
 // outcome notes how it ended.

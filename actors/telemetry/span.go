@@ -64,7 +64,7 @@ func (s *Source) span(o *op) {
 		if !o.wasTold {
 			at = o.ended
 		}
-		addEvent(span, c.wall(at), o, &event{step: stepTold, a: o.moved})
+		addEvent(span, c.wall(at), o, &event{kind: trail.Told, a: o.moved})
 	}
 	if o.failed() {
 		span.SetStatus(codes.Error, o.error().Error())
@@ -199,47 +199,48 @@ func addEvent(span trace.Span, at time.Time, o *op, ev *event) {
 	var name string
 	var a []attribute.KeyValue
 	bytes := attrBytes.Int64(int64(ev.a))
-	switch ev.step {
-	case stepPosted:
-		name, a = eventPosted, []attribute.KeyValue{bytes}
-	case stepArrived:
-		name, a = eventArrived, []attribute.KeyValue{bytes}
-	case stepWaited:
+	switch ev.kind {
+	case trail.Begin:
+		if name, a = eventPosted, []attribute.KeyValue{bytes}; ev.code == 1 {
+			name = eventArrived
+		}
+	case trail.Waits:
 		name = waits[ev.code]
 		a = []attribute.KeyValue{attrWaitTime.Float64(ev.took.Seconds()), attrWaitCount.Int(int(ev.n))}
-	case stepProtocol:
+	case trail.Chosen:
 		name, a = eventProtocol, []attribute.KeyValue{attrProtocol.String(ope.Proto(ev.code).String())}
-	case stepSent:
+	case trail.Sent:
 		name, a = eventSent, []attribute.KeyValue{packetType(ev.code), attrPacketCount.Int(int(ev.n)), bytes}
-	case stepAcked:
+	case trail.Acked:
 		name, a = eventAcked, []attribute.KeyValue{bytes}
-	case stepWindow:
+	case trail.Window:
 		name, a = eventWindow, []attribute.KeyValue{direction(ev.code == 1), bytes}
-	case stepReceived:
+	case trail.Received:
 		name, a = eventReceived, []attribute.KeyValue{packetType(ev.code), attrPacketCount.Int(int(ev.n)), bytes}
-	case stepSegment:
+	case trail.Segment:
 		name = eventSegment
-		a = []attribute.KeyValue{rdma(ev.code), attrOffset.Int64(int64(ev.a)), attrBytes.Int64(int64(ev.b))}
-	case stepSegments:
+		a = []attribute.KeyValue{rdma(ev.code), attrOffset.Int64(int64(ev.a)), attrBytes.Int64(int64(ev.n))}
+	case trail.SegmentDone:
 		name, a = eventSegments, []attribute.KeyValue{rdma(ev.code), attrSegmentCount.Int(int(ev.n)), bytes}
-	case stepRNR:
+	case trail.RNR:
 		name, a = eventRNR, []attribute.KeyValue{packetType(ev.code), attrRNRCount.Int(int(ev.n))}
-	case stepUnexpected:
+	case trail.Unexpected:
 		name = eventUnexpected
-	case stepMatched:
+	case trail.Matched:
 		name = eventMatched
-	case stepAnswer:
+	case trail.Answer:
 		name, a = answers[wire.Type(ev.code)], []attribute.KeyValue{direction(ev.n == 1)}
 		if name == "" {
 			name, a = eventAnswer, append(a, packetType(ev.code))
 		}
-	case stepRestarted:
+	case trail.Restarted:
 		name = eventRestarted
-	case stepTold:
+	case trail.Told:
 		if name, a = eventCompleted, []attribute.KeyValue{bytes}; o.failed() {
 			name = eventFailed
 			a = []attribute.KeyValue{attrErrorType.String(ope.ErrorType(o.error())), attrReason.String(o.error().Error())}
 		}
+	default: // no event
 	}
 	span.AddEvent(name, trace.WithTimestamp(at), trace.WithAttributes(a...))
 }

@@ -244,7 +244,7 @@ func (c *Comm) Split(ctx context.Context, color, key int) (_ *Comm, err error) {
 		return &Comm{g, c.set}, nil
 	}
 	if id != rootContext { // others may have made it, and would wait for us
-		(&group{family: c.family, id: id, nonce: nonce, rank: rank, peers: peers}).notify(&RankError{rank, err})
+		(&group{family: c.family, id: id, nonce: nonce, rank: rank, peers: peers, enough: c.enough}).notify(&RankError{rank, err})
 	}
 	if e := (*RankError)(nil); errors.As(err, &e) || errors.Is(err, ErrNoContext) {
 		return nil, err

@@ -82,37 +82,57 @@ func (g *group) fail(e *RankError) error {
 	return e
 }
 
+// telling is the context of sends that tell other ranks: they wait for their places no longer than reachTime, and
+// not beyond the time that Close has.
+func (g *group) telling() (context.Context, context.CancelFunc) {
+	if g.family.simulated() { // a rank that keeps others waiting lives
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(g.enough, reachTime)
+}
+
 // notify sends e to all other ranks: also to those that are thought to be dead, since they may
 // only have been out of reach.
 func (g *group) notify(e *RankError) {
 	msg := g.encode(e)
+	ctx, cancel := g.telling()
+	defer cancel()
+	var again []efa.Addr // there was no place for them: first those that wait for none
 	for r, peer := range g.peers {
-		if r != g.rank {
-			// A rank that cannot be reached is dead, or its endpoint is.
-			_ = g.family.ep.SendTag(context.Background(), peer, revokeTag(g.id), msg, efa.Inject)
+		if r == g.rank {
+			continue
+		}
+		if _, err := g.tell(peer, msg); err != nil {
+			again = append(again, peer)
 		}
 	}
+	for _, peer := range again {
+		// A rank that cannot be reached is dead, or its endpoint is.
+		_ = g.family.ep.SendTag(ctx, peer, revokeTag(g.id), msg, efa.Inject)
+	}
+}
+
+// tell begins to tell a rank, which waits for nothing.
+func (g *group) tell(peer efa.Addr, msg []byte) (*efa.Op, error) {
+	return g.family.ep.Start(&efa.SendReq{
+		To: peer, Buf: msg, Tagged: true, Tag: revokeTag(g.id), Level: efa.Transmitted,
+	})
 }
 
 // reach is notify of a death that was found here, and reports whether another rank than the dead
 // one was reached, as soon as the first was. If none was, it is this one that is cut off, or has stood
 // still until all were gone. When Close has no time left, nothing is known.
 func (g *group) reach(e *RankError) bool {
-	msg, ctx := g.encode(e), context.Background()
-	if !g.family.simulated() { // a rank that keeps others waiting lives
-		var cancel func()
-		ctx, cancel = context.WithTimeout(g.enough, reachTime)
-		defer cancel()
-	}
+	msg := g.encode(e)
+	ctx, cancel := g.telling()
+	defer cancel()
 	var asked []*efa.Op
 	reached := false
 	for r, peer := range g.peers {
 		if r == g.rank {
 			continue
 		}
-		op, err := g.family.ep.Start(&efa.SendReq{
-			To: peer, Buf: msg, Tagged: true, Tag: revokeTag(g.id), Level: efa.Transmitted,
-		})
+		op, err := g.tell(peer, msg)
 		switch {
 		case err != nil:
 			reached = reached || ours(err) // nothing is known of it

@@ -254,6 +254,38 @@ func TestSlowRank(t *testing.T) {
 	}
 }
 
+// TestNoPlaceToTell: a group that fails, and has no place for the send that says it, ends with Close.
+func TestNoPlaceToTell(t *testing.T) {
+	fabric, all := realPartyWith(t, 2, efa.EndpointConfig{Protocol: efa.ProtocolConfig{PeerTimeout: time.Hour}})
+	_, err := fabric.AddRule(sim.Rule{Fault: sim.FaultDelay, Delay: 1000 * time.Hour, From: all[0].place, To: all[1].place})
+	require.NoError(t, err)
+	for err == nil { // until there is none
+		_, err = all[0].ep.Start(&efa.SendReq{To: all[0].peers[1], Buf: []byte("x"), Level: efa.Transmitted})
+	}
+	require.ErrorIs(t, err, efa.ErrAgain)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		all[0].Abort(errors.New("enough"))
+	}()
+	require.Eventually(t, func() bool { return coll.Fails(all[0].Comm) }, testenv.Hang, time.Millisecond)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- all[0].Close(over) }()
+	ended := func() bool {
+		select {
+		case <-told:
+			return len(closed) == 1
+		default:
+			return false
+		}
+	}
+	require.Eventually(t, ended, testenv.Hang, time.Millisecond)
+	require.Error(t, <-closed)
+	_ = all[1].Close(over)
+}
+
 // TestAbort: a rank aborts between collectives.
 func TestAbort(t *testing.T) {
 	pa := newParty(t, 3, setup{seed: 1})
@@ -392,9 +424,15 @@ type placed struct {
 	*coll.Comm
 	place sim.Endpoint
 	dev   *sim.Device
+	ep    *efa.Endpoint
+	peers []efa.Addr
 }
 
 func realPartyOn(t *testing.T, p int) (*sim.Fabric, []placed) {
+	return realPartyWith(t, p, efa.EndpointConfig{})
+}
+
+func realPartyWith(t *testing.T, p int, cfg efa.EndpointConfig) (*sim.Fabric, []placed) {
 	fabric, err := sim.New(sim.Config{ReportGone: true})
 	require.NoError(t, err)
 	var eps []*efa.Endpoint
@@ -402,7 +440,7 @@ func realPartyOn(t *testing.T, p int) (*sim.Fabric, []placed) {
 	for r := range p {
 		dev, err := fabric.OpenDevice(sim.DeviceConfig{})
 		require.NoError(t, err)
-		ep, err := efa.OpenEndpoint(t.Context(), efa.Setup{Fabric: efa.Config{Device: dev}})
+		ep, err := efa.OpenEndpoint(t.Context(), efa.Setup{Fabric: efa.Config{Device: dev}, Endpoint: cfg})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = ep.Close() })
 		eps = append(eps, ep)
@@ -417,6 +455,7 @@ func realPartyOn(t *testing.T, p int) (*sim.Fabric, []placed) {
 			require.NoError(t, err)
 			cfg.Peers = append(cfg.Peers, a)
 		}
+		all[r].ep, all[r].peers = ep, cfg.Peers
 		var err error
 		all[r].Comm, err = coll.New(cfg)
 		require.NoError(t, err)

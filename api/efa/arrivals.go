@@ -1,6 +1,7 @@
 package efa
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -71,8 +72,7 @@ func (c *ArrivalsConfig) check() error {
 		return fmt.Errorf("%w: a value of %d bits, at most 32", ErrInvalid, c.Layout.ValueBits)
 	}
 	n, most := uint64(0), c.Layout.MaxValue()
-	list := slices.Clone(c.Expected)
-	slices.SortFunc(list, byFirst)
+	list := c.sorted()
 	for i, v := range list {
 		switch {
 		case v.Last < v.First || v.Last > most:
@@ -88,11 +88,9 @@ func (c *ArrivalsConfig) check() error {
 	return nil
 }
 
-func byFirst(a, b Values) int {
-	if a.First < b.First {
-		return -1
-	}
-	return 1
+// sorted are the expected values by the first.
+func (c *ArrivalsConfig) sorted() []Values {
+	return slices.SortedFunc(slices.Values(c.Expected), func(a, b Values) int { return cmp.Compare(a.First, b.First) })
 }
 
 // DataLayout says how the 32 bits of a write's data (its immediate, where a device writes)
@@ -158,10 +156,8 @@ func newArrivals(cfg *ArrivalsConfig, of *Endpoint) *Arrivals {
 		return nil
 	}
 	a := &Arrivals{of: of, layout: cfg.Layout}
-	list := slices.Clone(cfg.Expected)
-	slices.SortFunc(list, byFirst)
 	n := 0
-	for _, v := range list {
+	for _, v := range cfg.sorted() {
 		a.ranges = append(a.ranges, counted{v, n})
 		n += int(v.Last-v.First) + 1
 	}
@@ -380,13 +376,8 @@ func (a *Arrivals) add(w *arrivalWait) {
 func (a *Arrivals) drop(w *arrivalWait) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var list []*arrivalWait
-	for _, x := range *a.waits.Load() { // to which others may be looking
-		if x != w {
-			list = append(list, x)
-		}
-	}
-	if list == nil {
+	list := without(slices.Clone(*a.waits.Load()), w) // others may be looking at it
+	if len(list) == 0 {
 		a.waits.Store(nil)
 		return
 	}

@@ -120,9 +120,7 @@ func first(hs []Addr, err error) (Addr, error) {
 // the same, its handle is one that no operation takes, and the error joins an
 // [InsertError] for each.
 func (av *AddressVector) InsertAll(as ...Address) ([]Addr, error) {
-	handles, eps, err := av.insert(as)
-	tellAll(eps, handles)
-	return handles, err
+	return av.insert(as, nil, "")
 }
 
 // tellAll tells endpoints of new handles.
@@ -136,24 +134,19 @@ func tellAll(eps []*Endpoint, handles []Addr) {
 // the vector already gets the name instead of what it had, but for "".
 func (av *AddressVector) InsertNamed(a Address, name string) (_ Addr, err error) {
 	defer formed("insert", &err)
+	return first(av.insert([]Address{a}, nil, name))
+}
+
+// insert gives the peers a value and a name, unless that is nil or "".
+func (av *AddressVector) insert(as []Address, value any, name string) ([]Addr, error) {
 	av.mu.Lock()
-	hs, eps, err := av.insertLocked([]Address{a}, nil, name)
-	if len(hs) > 0 && hs[0] < NoAddr && name != "" {
-		av.table.setName(uint64(hs[0]), name)
-	}
+	handles, eps, err := av.insertLocked(as, value, name)
 	av.mu.Unlock()
-	tellAll(eps, hs)
-	return first(hs, err)
+	tellAll(eps, handles)
+	return handles, err
 }
 
-func (av *AddressVector) insert(as []Address) ([]Addr, []*Endpoint, error) {
-	av.mu.Lock()
-	defer av.mu.Unlock()
-	return av.insertLocked(as, nil, "")
-}
-
-// insertLocked gives the peers a value, unless that is nil; name is what they will be called. The
-// caller holds mu.
+// insertLocked is insert without word to the endpoints. The caller holds mu.
 func (av *AddressVector) insertLocked(as []Address, value any, name string) ([]Addr, []*Endpoint, error) {
 	if av.eps.closed {
 		return nil, nil, callError("insert", av.eps.refusal())
@@ -169,15 +162,22 @@ func (av *AddressVector) insertLocked(as []Address, value any, name string) ([]A
 		}
 		h, ok := av.byAddr[raw]
 		if !ok {
-			x := avEntry{raw: raw, path: uint8(path), age: av.age.Add(1), value: value}
+			x := avEntry{raw: raw, path: uint8(path), age: av.age.Add(1), value: value, name: name}
 			if len(a.paths) > 1 {
 				x.all = &a
 			}
 			h = Addr(av.table.add(x))
 			av.byAddr[raw] = h
 			av.dom.fab.chose(h, name, a, path)
-		} else if value != nil {
-			av.table.setValue(uint64(h), value)
+		} else if value != nil || name != "" {
+			av.table.change(h, func(x *avEntry) {
+				if value != nil {
+					x.value = value
+				}
+				if name != "" {
+					x.name = name
+				}
+			})
 		}
 		handles[i] = h
 	}
@@ -291,14 +291,17 @@ func (av *AddressVector) Len() int {
 // SetName says what a peer is called in errors and logs, "rank 3 on node7" for instance, in
 // place of what it was called before; "": nothing but its handle. Nothing is ever looked up by
 // a name, and two peers may have the same one. It is gone with the handle.
-func (av *AddressVector) SetName(h Addr, name string) (err error) {
-	defer formed("set name", &err)
+func (av *AddressVector) SetName(h Addr, name string) error {
+	return av.change("set name", h, func(x *avEntry) { x.name = name })
+}
+
+func (av *AddressVector) change(op string, h Addr, f func(*avEntry)) (err error) {
+	defer formed(op, &err)
 	av.mu.Lock()
 	defer av.mu.Unlock()
-	if _, ok := av.lookup(h); !ok {
+	if !av.table.change(h, f) {
 		return errNoPeer(h)
 	}
-	av.table.setName(uint64(h), name)
 	return nil
 }
 
@@ -320,24 +323,13 @@ func (av *AddressVector) who(a wire.RawAddr) (handle uint64, name string, ok boo
 // already gets the value instead of what it had, but for nil.
 func (av *AddressVector) InsertValue(a Address, v any) (_ Addr, err error) {
 	defer formed("insert", &err)
-	av.mu.Lock()
-	hs, eps, err := av.insertLocked([]Address{a}, v, "")
-	av.mu.Unlock()
-	tellAll(eps, hs)
-	return first(hs, err)
+	return first(av.insert([]Address{a}, v, ""))
 }
 
 // SetValue attaches a value to a peer (fi_av_set_user_id), in place of the one that it had;
 // nil: none. It is gone with the handle.
-func (av *AddressVector) SetValue(h Addr, v any) (err error) {
-	defer formed("set value", &err)
-	av.mu.Lock()
-	defer av.mu.Unlock()
-	if _, ok := av.lookup(h); !ok {
-		return errNoPeer(h)
-	}
-	av.table.setValue(uint64(h), v)
-	return nil
+func (av *AddressVector) SetValue(h Addr, v any) error {
+	return av.change("set value", h, func(x *avEntry) { x.value = v })
 }
 
 // Value is what the application has attached to a peer: av.Value(c.From) with a completion,
@@ -345,7 +337,12 @@ func (av *AddressVector) SetValue(h Addr, v any) (err error) {
 // that was removed or is none, [NoAddr] among them. It takes no lock and allocates nothing. As
 // with the handle itself, a completion from before Remove may be read after the handle has
 // become another peer's.
-func (av *AddressVector) Value(h Addr) any { return av.table.value(uint64(h)) }
+func (av *AddressVector) Value(h Addr) any {
+	if x := av.table.at(uint64(h)); x != nil {
+		return x.value
+	}
+	return nil
+}
 
 // Address exchange is the caller's business: an [Address] is one line of text. For
 // programs that have nothing better, Serve and Resolve pass addresses over TCP.
@@ -443,13 +440,18 @@ type avTable struct {
 
 func (t *avTable) init() { t.pages.Store(new([]*avPage)) }
 
-// get is the entry of a handle; its age is 0 if the handle is not in use.
-func (t *avTable) get(h uint64) avEntry {
-	pages, size := *t.pages.Load(), uint64(len(avPage{}))
-	if h/size >= uint64(len(pages)) {
-		return avEntry{}
+// at is the entry of a handle, nil if there is none.
+func (t *avTable) at(h uint64) *avEntry {
+	pages := *t.pages.Load()
+	if h/pageSize >= uint64(len(pages)) {
+		return nil
 	}
-	if x := pages[h/size][h%size].Load(); x != nil {
+	return pages[h/pageSize][h%pageSize].Load()
+}
+
+// get is a copy of the entry of a handle; its age is 0 if the handle is not in use.
+func (t *avTable) get(h uint64) avEntry {
+	if x := t.at(h); x != nil {
 		return *x
 	}
 	return avEntry{}
@@ -457,38 +459,19 @@ func (t *avTable) get(h uint64) avEntry {
 
 // holds reports whether a handle is in use: get without the copy.
 func (t *avTable) holds(h uint64) bool {
-	pages := *t.pages.Load()
-	if h/pageSize >= uint64(len(pages)) {
-		return false
-	}
-	x := pages[h/pageSize][h%pageSize].Load()
+	x := t.at(h)
 	return x != nil && x != leaving
 }
 
-// value is what the application has attached to a handle.
-func (t *avTable) value(h uint64) any {
-	pages, size := *t.pages.Load(), uint64(len(avPage{}))
-	if h/size >= uint64(len(pages)) {
-		return nil
+// change changes the entry of a handle, and reports whether that is in use.
+func (t *avTable) change(h Addr, f func(*avEntry)) bool {
+	x := t.get(uint64(h))
+	if x.age == 0 {
+		return false
 	}
-	if x := pages[h/size][h%size].Load(); x != nil {
-		return x.value
-	}
-	return nil
-}
-
-// setValue attaches a value to a handle that is in use.
-func (t *avTable) setValue(h uint64, v any) {
-	x := t.get(h)
-	x.value = v
-	t.put(h, &x)
-}
-
-// setName names a handle that is in use.
-func (t *avTable) setName(h uint64, name string) {
-	x := t.get(h)
-	x.name = name
-	t.put(h, &x)
+	f(&x)
+	t.put(uint64(h), &x)
+	return true
 }
 
 // add puts an entry at the lowest free handle.
@@ -498,8 +481,8 @@ func (t *avTable) add(x avEntry) uint64 {
 		h = t.n
 		t.n++
 	}
-	pages, size := *t.pages.Load(), uint64(len(avPage{}))
-	if h/size == uint64(len(pages)) {
+	pages := *t.pages.Load()
+	if h/pageSize == uint64(len(pages)) {
 		pages = append(pages, new(avPage))
 		t.pages.Store(&pages)
 	}
@@ -513,8 +496,7 @@ var leaving = &avEntry{leaving: true}
 func (t *avTable) remove(h uint64) { t.put(h, leaving) }
 
 func (t *avTable) put(h uint64, x *avEntry) {
-	size := uint64(len(avPage{}))
-	(*t.pages.Load())[h/size][h%size].Store(x)
+	(*t.pages.Load())[h/pageSize][h%pageSize].Store(x)
 }
 
 // release makes a handle free.

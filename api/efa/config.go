@@ -57,6 +57,11 @@ type EndpointConfig struct {
 	// of it are left (FI_OPT_MIN_MULTI_RECV). 0: as many as a packet has at most, see
 	// Limits.MTU. [RecvReq].MinLeft takes precedence.
 	MinMultiRecv int
+	// Wanted, if it is set, is asked about each message of one packet that comes and that no receive
+	// takes: false has it thrown away, as [PeekReq].Discard does, and counted (Stats, "Unwanted"). from
+	// is NoAddr if the sender is in no address vector. It is called by the endpoint's shard: it must
+	// not block, nor call the endpoint. nil: all are wanted.
+	Wanted func(from Addr, tagged bool, tag uint64) bool
 	// NextMemory bounds the bytes that [Endpoint.Next] has lent out; 0: 256 MiB.
 	NextMemory int
 
@@ -126,6 +131,14 @@ const maxName = 64
 func printable(name string) bool {
 	return len(name) <= maxName && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// wanted is Wanted as the endpoint has it.
+func (cfg *EndpointConfig) wanted() func(from uint64, tagged bool, tag uint64) bool {
+	if cfg.Wanted == nil {
+		return nil
+	}
+	return func(from uint64, tagged bool, tag uint64) bool { return cfg.Wanted(Addr(from), tagged, tag) }
 }
 
 func (cfg *EndpointConfig) check(d *Domain) error {

@@ -88,12 +88,7 @@ func (c *Counter) forget(w *counterWait) {
 	c.waiting.Add(-1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, x := range c.waiters {
-		if x == w {
-			c.waiters = append(c.waiters[:i], c.waiters[i+1:]...)
-			return
-		}
-	}
+	c.waiters = without(c.waiters, w)
 }
 
 // Add counts n successes more, as if operations had ended (fi_cntr_add).

@@ -578,7 +578,11 @@ func openNIC(n *sysfs.NIC, log *slog.Logger) (Device, error) {
 
 // queryEFA asks an EFA device for its limits.
 func queryEFA(n *sysfs.NIC) (device.Info, error) {
-	d, err := openNIC(n, defaultLog())
+	return infoOf(openNIC(n, defaultLog()))
+}
+
+// infoOf closes a device that was opened for its Info.
+func infoOf(d Device, err error) (device.Info, error) {
 	if err != nil {
 		return device.Info{}, err
 	}
@@ -665,7 +669,10 @@ func (c *chooser) undo() error {
 
 // efa looks for EFA devices and opens the best that can be.
 func (c *chooser) efa() {
-	d := discovery{host: sysfs.Host{Root: c.sys}, query: c.ask, memory: autoMemory, memlock: c.memlock}
+	d := discovery{
+		host: sysfs.Host{Root: c.sys}, memory: autoMemory, memlock: c.memlock,
+		query: func(n *NIC) (device.Info, error) { return infoOf(c.card(n)) },
+	}
 	d.nics()
 	for _, i := range d.list {
 		err := i.Err
@@ -684,15 +691,6 @@ func (c *chooser) efa() {
 	if len(d.list) == 0 {
 		c.not("efa", "there is no EFA device in "+d.host.Where())
 	}
-}
-
-// ask is the chooser's sysfs.Query.
-func (c *chooser) ask(n *NIC) (device.Info, error) {
-	d, err := c.card(n)
-	if err != nil {
-		return device.Info{}, err
-	}
-	return d.Info(), d.Close()
 }
 
 // useNIC joins the EFA device. An emulated one has the GID of the shared memory that carries

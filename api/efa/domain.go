@@ -92,13 +92,13 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
 		return nil, fmt.Errorf("%w: %d shards, spin %v, yield %v, registrations of %d bytes",
 			ErrInvalid, cfg.Shards, cfg.Spin, cfg.Yield, cfg.RegistrationBytes)
 	}
-	if err := f.enter(); err != nil {
-		return nil, err
-	}
 	d := &Domain{fab: f, plain: mr.NewCache(mr.CacheConfig{
 		Entries: max(0, cmp.Or(cfg.Registrations, 1024)), Bytes: cmp.Or(cfg.RegistrationBytes, 256<<20), Register: f.dev.Register,
 		Stays: sys.InGoHeap,
 	})}
+	if err := f.domains.add(d); err != nil {
+		return nil, err
+	}
 	d.eps.init(&d.mu, "the domain is closed")
 	d.pools.init(&d.mu, "the domain is closed")
 	n := max(cfg.Shards, 1)
@@ -245,7 +245,7 @@ func (d *Domain) Close() (err error) {
 			first = err
 		}
 	}
-	d.fab.leave()
+	d.fab.domains.remove(d)
 	return first
 }
 
@@ -275,11 +275,6 @@ func (d *Domain) leave() {
 	d.memory--
 }
 
-// enabled lists the endpoints that may have operations in progress.
-func (d *Domain) enabled() []*Endpoint {
-	return slices.DeleteFunc(d.eps.all(), func(c *Endpoint) bool { return c.live() != nil })
-}
-
 // begun are the endpoints that have been enabled and have not ended, those that are about
 // to among them.
 func (d *Domain) begun() []*Endpoint {
@@ -288,8 +283,10 @@ func (d *Domain) begun() []*Endpoint {
 
 // busy is a shard that has something to do, if there is one.
 func (d *Domain) busy() *shard.Shard {
-	if eps := d.enabled(); len(eps) > 0 {
-		return eps[0].sh
+	for _, e := range d.eps.all() {
+		if e.live() == nil {
+			return e.sh
+		}
 	}
 	return d.shards[0]
 }

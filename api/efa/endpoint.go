@@ -185,7 +185,8 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 		OnOpen:  func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.flush, OnEnd: e.onEnd,
 		OnCounted: e.arrivals.counter(), OnServed: e.events.ofServed(&e.cfg), News: e.tellNews,
-		Log: e.log, Trail: e.follow(),
+		Wanted: e.cfg.wanted(),
+		Log:    e.log, Trail: e.follow(),
 	})
 	if err != nil {
 		if errors.Is(err, device.ErrNoMemory) {
@@ -462,9 +463,7 @@ func (e *Endpoint) end(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended = true
-	for _, sig := range e.closers {
-		sig.Set()
-	}
+	setAll(e.closers)
 	return err
 }
 

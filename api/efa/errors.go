@@ -93,8 +93,9 @@ func Number(err error) Errno {
 var ErrPeerFailed = peer.ErrPeerFailed
 
 // ErrUntrusted is why a packet was dropped that could be read, of a [BadPacket]: endpoints that
-// are in no address vector are let in by rate and by share, so that one that says with each
-// packet that it is another cannot use up the memory of all.
+// are in no address vector are let in by rate and by share, and the packets of others wait. Where the
+// device cannot hold one sender back (EFA), one that says with each packet that it is another could use up the memory of all:
+// beyond PeerMemory and 64 MiB its packets are dropped.
 var ErrUntrusted = peer.ErrUntrusted
 
 // ErrPeerClosed is what operations with a peer end with that has closed its endpoint, if

@@ -128,10 +128,7 @@ func (v *events) served(cfg *EndpointConfig, s *endpoint.Served) {
 	if c != nil {
 		c.count(nil)
 	}
-	if !cfg.RMAEvents {
-		return
-	}
-	if s.HasData {
+	if !cfg.RMAEvents || s.HasData {
 		return
 	}
 	ev := v.event(endpoint.Event{Kind: RemoteServed, Handle: s.Handle, Addr: *s.From, Path: s.Path})
@@ -157,7 +154,7 @@ func (v *events) add(e Event) {
 		v.lost++
 	}
 	v.list = append(v.list, e)
-	v.wake()
+	setAll(v.waiting)
 }
 
 func (v *events) pop() (Event, bool) {
@@ -170,16 +167,9 @@ func (v *events) pop() (Event, bool) {
 	return ev, true
 }
 
-// wake makes all readers look again; under mu.
-func (v *events) wake() {
-	for _, s := range v.waiting {
-		s.Set()
-	}
-}
-
 func (v *events) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.done = true
-	v.wake()
+	setAll(v.waiting)
 }

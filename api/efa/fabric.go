@@ -125,14 +125,14 @@ type Fabric struct {
 	regions, registered atomic.Int64 // memory regions, open and ever
 
 	mu      sync.Mutex
-	domains int
-	closed  bool
+	domains users[*Domain]
 }
 
 // Open opens a Fabric. The zero Config is the shared memory of this host.
 func Open(cfg Config) (_ *Fabric, err error) {
 	defer formed("open", &err)
 	f := &Fabric{dev: cfg.Device, log: cfg.Logger}
+	f.domains.init(&f.mu, "the fabric is closed")
 	if f.log == nil {
 		f.log = defaultLog()
 	}
@@ -163,36 +163,19 @@ func (f *Fabric) Name() string { return f.dev.Info().Name }
 // and why: what an operator wants to know of "auto".
 func (f *Fabric) Devices() []DeviceChoice { return slices.Clone(f.choices) }
 
-// enter counts a domain.
-func (f *Fabric) enter() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return fmt.Errorf("%w: the fabric is closed", ErrClosed)
-	}
-	f.domains++
-	return nil
-}
-
-func (f *Fabric) leave() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.domains--
-}
-
 // Close fails with ErrBusy while domains are open. It closes the device unless
 // Config gave it.
 func (f *Fabric) Close() (err error) {
 	defer formed("close", &err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.domains > 0 {
-		return fmt.Errorf("%w: %d domains of the fabric are open", ErrBusy, f.domains)
+	if n := len(f.domains.list); n > 0 {
+		return fmt.Errorf("%w: %d domains of the fabric are open", ErrBusy, n)
 	}
-	if f.closed {
+	if f.domains.closed {
 		return nil
 	}
-	f.closed = true
+	f.domains.closed = true
 	err = f.tele.Shutdown()
 	if f.own {
 		err = errtext.Join(err, f.dev.Close())

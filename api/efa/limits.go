@@ -84,10 +84,8 @@ func (d *Domain) QueryAtomic(op amo.Op, t amo.Type, form amo.Form) (most int, ok
 	if !atomics.Valid(op, t, form) {
 		return 0, false
 	}
-	return atomics.Count(t, form, d.maxAtomic()), true
+	return atomics.Count(t, form, maxAtomic(d.fab.dev.Info().MTU)), true
 }
 
 // maxAtomic is the most bytes of operand and comparand.
-func (d *Domain) maxAtomic() int { return maxAtomic(d.fab.dev.Info().MTU) }
-
 func maxAtomic(mtu int) int { return max(ope.MaxAtomic(mtu), 0) }

@@ -67,21 +67,15 @@ func (a Access) rights(d device.Device) (dev device.Access, table mr.Access) {
 	if a&AccessRemoteRead != 0 {
 		dev |= device.RemoteRead
 	}
-	if a&AccessSend != 0 {
-		dev |= device.Message
-	}
 	if a&(AccessRecv|AccessRemoteWrite) != 0 {
 		dev |= device.LocalWrite
-		table |= device.LocalWrite
 	}
 	if a&AccessRemoteWrite != 0 {
 		dev |= device.RemoteWrite
-		table |= device.RemoteWrite
 	}
-	if a&AccessRemoteRead != 0 {
-		table |= device.RemoteRead
-	}
+	table = dev
 	if a&AccessSend != 0 {
+		dev |= device.Message
 		table |= mr.Send
 	}
 	if d.Devices() == nil { // else each of them answers by itself
@@ -382,7 +376,7 @@ func (m *MemoryRegion) Close() (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state, m.err = regionClosed, err
-	m.wake()
+	setAll(m.waiting)
 	return err
 }
 
@@ -415,14 +409,7 @@ func (m *MemoryRegion) onIdle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.idle = true
-	m.wake()
-}
-
-// wake makes all who wait look again; under mu.
-func (m *MemoryRegion) wake() {
-	for _, s := range m.waiting {
-		s.Set()
-	}
+	setAll(m.waiting)
 }
 
 // pins holds what keeps registered memory in its place. Regions that are never

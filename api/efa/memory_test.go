@@ -572,11 +572,14 @@ type readIOVs struct{ seen chan wire.RMAIOV }
 func (readIOVs) Now() clock.Time { return 0 }
 
 func (s readIOVs) Packet(r tap.Record) {
-	var p wire.LongReadRTM
 	if !r.Out || r.Kind != device.WRSend {
 		return
 	}
-	if _, err := p.Parse(r.Packet); err == nil {
+	if pkt, _, _ := wire.Decode(r.Packet); pkt != nil {
+		p, ok := pkt.(*wire.LongReadRTM)
+		if !ok {
+			return
+		}
 		select {
 		case s.seen <- p.ReadIOV[0]:
 		default:

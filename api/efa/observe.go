@@ -67,19 +67,30 @@ func (e *Endpoint) TryEvent() (Event, bool) {
 // releases. It asks the endpoint's shard, so it is not for the hot path.
 func (e *Endpoint) Stats(ctx context.Context) (_ map[string]uint64, err error) {
 	defer formed("stats", &err)
-	if err := e.live(); err != nil {
-		return nil, err
-	}
 	stats := make(map[string]uint64)
+	err = e.ask(ctx, func(act *endpoint.Endpoint) {
+		act.EachStat(func(name string, n uint64) { stats[name] = n })
+	})
+	if err != nil {
+		return nil, err // the shard may yet write to stats
+	}
+	return stats, nil
+}
+
+// ask has f run on the shard of the endpoint, which is enabled, and waits for that.
+func (e *Endpoint) ask(ctx context.Context, f func(*endpoint.Endpoint)) error {
+	if err := e.live(); err != nil {
+		return err
+	}
 	var sig shard.Signal
 	e.control(func() {
-		e.act.Load().EachStat(func(name string, n uint64) { stats[name] = n })
+		f(e.act.Load())
 		sig.Set()
 	})
 	if err := e.sh.Wait(ctx, &sig); err != nil {
-		return nil, contextError(ctx, err)
+		return contextError(ctx, err)
 	}
-	return stats, nil
+	return nil
 }
 
 // Snapshot is what an endpoint is doing at one moment: peers, operations in progress
@@ -94,17 +105,9 @@ const maxSnapshot = 1000
 // are stuck, and takes about a microsecond for each peer and operation of its time.
 func (e *Endpoint) Snapshot(ctx context.Context) (_ *Snapshot, err error) {
 	defer formed("snapshot", &err)
-	if err := e.live(); err != nil {
-		return nil, err
-	}
 	var s *Snapshot
-	var sig shard.Signal
-	e.control(func() {
-		s = e.act.Load().ReadSnapshot(maxSnapshot)
-		sig.Set()
-	})
-	if err := e.sh.Wait(ctx, &sig); err != nil {
-		return nil, contextError(ctx, err)
+	if err := e.ask(ctx, func(act *endpoint.Endpoint) { s = act.ReadSnapshot(maxSnapshot) }); err != nil {
+		return nil, err
 	}
 	s.Taken, s.Address = clock.Wall(), e.Address().String()
 	return s, nil
@@ -213,10 +216,22 @@ func (f *Fabric) observe(t *Telemetry) (err error) {
 // FlushTelemetry makes spans of all operations on the Fabric that have ended. Without
 // it that takes up to 50 ms; an endpoint that is closed does it, too.
 func (f *Fabric) FlushTelemetry() {
-	if f.tele != nil {
-		f.tele.Drain()
+	if f.tele == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushMost)
+	defer cancel()
+	for _, d := range f.domains.all() {
+		for _, e := range d.eps.all() {
+			// A call returns within the turn that ends its operation. When the shard answers, that turn is over.
+			_ = e.ask(ctx, func(*endpoint.Endpoint) {})
+		}
+	}
+	f.tele.Drain()
 }
+
+// flushMost bounds how long FlushTelemetry waits for shards.
+const flushMost = time.Second
 
 // follow begins to observe an endpoint that is about to be enabled, and returns where
 // its shard leaves records, if it is to.
@@ -253,41 +268,16 @@ func (e *Endpoint) onEnd(act *endpoint.Endpoint) {
 
 // sample asks the shard for the endpoint's counters.
 func (e *Endpoint) sample(ctx context.Context, to *telemetry.Sample) error {
-	if err := e.live(); err != nil {
+	if err := e.ask(ctx, func(act *endpoint.Endpoint) { act.ReadSample(to) }); err != nil {
 		return err
 	}
-	var sig shard.Signal
-	e.control(func() {
-		e.act.Load().ReadSample(to)
-		sig.Set()
-	})
-	if err := e.sh.Wait(ctx, &sig); err != nil {
-		return err
-	}
-	to.Depths.Completions = e.unread()
 	most := &to.Depths.Most
-	most.Tx, most.Rx, most.Completions = e.tx.max, e.rx.max, e.readable()
+	most.Tx, most.Rx, most.Completions, to.Depths.Completions = e.tx.max, e.rx.max, 0, 0
+	for i, s := range []*source{e.sendTo, e.recvTo} {
+		if s != nil && (i == 0 || s != e.sendTo) { // a queue of several endpoints counts for each
+			to.Depths.Completions += int64(s.ring.Len())
+			most.Completions += int64(s.q.depth)
+		}
+	}
 	return nil
-}
-
-// unread is how many completions wait for a reader.
-func (e *Endpoint) unread() (n int64) {
-	if e.sendTo != nil {
-		n = int64(e.sendTo.ring.Len())
-	}
-	if e.recvTo != nil && e.recvTo != e.sendTo {
-		n += int64(e.recvTo.ring.Len())
-	}
-	return n
-}
-
-// readable is how many completions may wait for a reader. A queue of several endpoints counts for each.
-func (e *Endpoint) readable() (n int64) {
-	if e.sendTo != nil {
-		n = int64(e.sendTo.q.depth)
-	}
-	if e.recvTo != nil && e.recvTo != e.sendTo {
-		n += int64(e.recvTo.q.depth)
-	}
-	return n
 }

@@ -626,3 +626,33 @@ func TestPostPeekAllocatesNothing(t *testing.T) {
 }
 
 var cs0 = []byte("discard me")
+
+// TestWanted: messages that the endpoint does not want are thrown away as they come, and their senders complete at
+// each level; a receive that waits for one gets it, and long ones stay.
+func TestWanted(t *testing.T) {
+	cfg := efa.EndpointConfig{Wanted: func(_ efa.Addr, tagged bool, tag uint64) bool { return tagged && tag < 10 }}
+	everywhere(t, cfg, func(t *testing.T, a, b *side) {
+		ctx := testContext(t)
+		posted := start(t, b, &efa.RecvReq{Tagged: true, Tag: 20, Buf: make([]byte, 4)})
+		require.NoError(t, a.ep.SendTag(ctx, a.peer, 20, []byte("word"))) // it has a receive
+		_, err := posted.Wait(ctx)
+		require.NoError(t, err)
+		for _, level := range []efa.Level{efa.Transmitted, efa.Delivered} {
+			require.NoError(t, a.ep.SendTag(ctx, a.peer, 20, []byte("word"), efa.Complete(level)))
+			require.NoError(t, a.ep.Send(ctx, a.peer, []byte("word"), efa.Complete(level)))
+		}
+		require.NoError(t, a.ep.SendTag(ctx, a.peer, 5, []byte("last")))
+		arrives(t, b, efa.Match{Tag: 5}, true)
+		s, err := b.ep.Snapshot(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, s.Queues.Unexpected)
+		require.EqualValues(t, 4, s.Counters["Unwanted"])
+		long := start(t, a, &efa.SendReq{To: a.peer, Buf: make([]byte, 200_000), Tagged: true, Tag: 20})
+		require.Equal(t, 200_000, arrives(t, b, efa.Match{Tag: 20}, true).N)
+		cl, err := b.ep.ClaimTag(ctx, efa.Match{Tag: 20})
+		require.NoError(t, err)
+		require.NoError(t, cl.Discard(ctx))
+		_, err = long.Wait(ctx)
+		require.NoError(t, err)
+	})
+}

@@ -125,16 +125,19 @@ func (s *semaphore) wakeFirst() {
 	if len(s.line) > 0 {
 		s.line[0].Set()
 	} else if s.used.Load() == 0 {
-		for _, sig := range s.empty {
-			sig.Set()
-		}
+		setAll(s.empty)
 	}
 }
 
 func (s *semaphore) wakeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, sig := range s.line {
+	setAll(s.line)
+}
+
+// setAll has all who wait look again.
+func setAll(list []*shard.Signal) {
+	for _, sig := range list {
 		sig.Set()
 	}
 }

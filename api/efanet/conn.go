@@ -26,6 +26,10 @@ import (
 // After an error of Write n is how many bytes the other side has, or will have unless it dies or
 // the connection breaks. What Write has counted arrives also if the process ends without Close, as
 // far as the other side takes it; Close makes sure.
+//
+// A Write of memory of [efa.Domain.Alloc] over shm, or of 1 MiB and more on an EFA card, is an exception to
+// deadlines: the other side reads that memory by itself. If it was about to and stands still, the call ends up to
+// PeerTimeout after its deadline, or after Close, and the other side counts as failed.
 type Conn struct {
 	hub  *hub
 	peer *peer
@@ -46,7 +50,7 @@ type Conn struct {
 	closed            atomic.Bool
 	endRead, endWrite sync.Once
 	drained           chan struct{} // closed: nothing comes on the stream any more
-	flushed           chan struct{} // closed: the other side has FIN, or has failed
+	flushed           chan struct{} // closed: the other side has FIN and what is before it, or has failed
 	forgot            chan struct{} // closed: nothing comes for the writer any more
 }
 
@@ -57,7 +61,7 @@ var _ interface {
 } = (*Conn)(nil)
 
 const (
-	// lingerFlush is for how long Close waits for the other side's device to have everything.
+	// lingerFlush is for how long Close waits for the other side to have everything.
 	lingerFlush = time.Second
 	// lingerPeer is for how long a closed connection waits for the other side to close, too.
 	lingerPeer = time.Minute
@@ -76,15 +80,30 @@ func newConn(h *hub, p *peer) *Conn {
 	c.life, c.giveUp = context.WithCancel(h.ctx)
 	c.in.init()
 	c.out.init()
-	h.byID.Store(c.id, c)
+	h.naming.Lock()
+	h.byID[c.id] = c
+	h.naming.Unlock()
 	return c
 }
 
-// leave forgets the connection.
+// leave forgets the connection, and throws away what has come for it and was not taken. What comes from now on is
+// not wanted, see hub.wanted.
 func (c *Conn) leave() {
 	c.giveUp()
-	c.hub.byID.Delete(c.id)
-	c.hub.leave(c)
+	h := c.hub
+	h.naming.Lock()
+	delete(h.byID, c.id)
+	h.naming.Unlock()
+	for _, l := range []lane{laneStream, laneBulk, laneBack} {
+		for range maxConns { // a peer that sends more meanwhile has it counted until its end
+			cl, err := h.ep.ClaimTag(h.ctx, l.match(c.id), c.from...)
+			if err != nil {
+				break // there is nothing
+			}
+			c.peer.bin.put(h, cl)
+		}
+	}
+	h.leave(c)
 }
 
 // begin says what the other side has answered.
@@ -182,8 +201,8 @@ func (c *Conn) shutWrite(err error) {
 }
 
 // Close closes the connection. What was written is delivered; for up to a second Close waits
-// until the other side's device has it. What was not read is thrown away. A second call returns
-// an error that is net.ErrClosed.
+// until the other side has it, but not for a process that has not answered an earlier Close yet. What was
+// not read is thrown away. A second call returns an error that is net.ErrClosed.
 func (c *Conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return opError("close", c.local, c.remote, net.ErrClosed)
@@ -191,11 +210,26 @@ func (c *Conn) Close() error {
 	c.shutRead(net.ErrClosed)
 	c.shutWrite(net.ErrClosed)
 	go c.linger()
+	if c.peer.silent.Load() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), lingerFlush)
 	defer cancel()
 	select {
 	case <-c.flushed:
 	case <-ctx.Done():
+		select {
+		case <-c.flushed:
+		default:
+			c.peer.silent.Store(true)
+		}
+		return nil
+	}
+	if c.out.behind { // which the other side has when it has read FIN
+		select {
+		case <-c.forgot:
+		case <-ctx.Done():
+		}
 	}
 	return nil
 }
@@ -260,14 +294,32 @@ func (c *Conn) next(ctx context.Context, l lane) (efa.Delivery, error) {
 	return d, err
 }
 
-// acknowledged sends a frame without a body, also to a peer that has failed, and waits until the
-// other side's device has it and everything before it: a packet that was sent later may come
-// there first.
-func (c *Conn) acknowledged(ctx context.Context, l lane, k kind, value uint64) error {
+// last sends the last frame of the stream: RESET also to a peer that has failed. Behind FIN it asks, and the answer
+// to that, which does not wait for the other side's program, says that all before it has arrived there.
+func (c *Conn) last(ctx context.Context, k kind, value uint64) error {
 	if c.lost.Load() {
 		return errGone
 	}
-	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), nil, efa.Fence, efa.Data(head(k, value)))
+	if k == kindReset {
+		return c.hub.ep.SendTag(ctx, c.peer.at, laneStream.tag(c.to), nil, efa.Data(head(k, value)))
+	}
+	if err := c.send(ctx, laneStream, k, value, nil); err != nil {
+		return err
+	}
+	select {
+	case c.peer.asks <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	q, _ := c.hub.question(c.peer)
+	err := c.hub.ep.SendTag(ctx, c.peer.at, laneOpen.tag(0), q, efa.Complete(efa.Delivered), efa.Data(head(kindPing, 0)))
+	if err == nil || ctx.Err() == nil { // else it stays under way
+		<-c.peer.asks
+	}
+	if err == nil {
+		c.peer.silent.Store(false)
+	}
+	return err
 }
 
 // broken keeps an error that is the end of one half. If the other side has broken the protocol

@@ -17,6 +17,20 @@ func Unread(ctx context.Context, c net.Conn) (int, error) {
 	return s.Queues.Unexpected, nil
 }
 
+// Receives reports whether a long message is being received at a connection's endpoint.
+func Receives(ctx context.Context, c net.Conn) bool {
+	s, err := c.(*Conn).hub.ep.Snapshot(ctx)
+	if err != nil {
+		return false
+	}
+	for _, o := range s.Operations {
+		if o.Kind == "receive" && o.Bytes > maxFrame {
+			return true
+		}
+	}
+	return false
+}
+
 // AskEvery has endpoints that are opened from now on ask by PING so often, until the test is over.
 func AskEvery(d time.Duration) (back func()) {
 	was := askEvery
@@ -43,6 +57,9 @@ func Known(l net.Listener) int { return l.(*Listener).hub.ep.AddressVector().Len
 
 // ID is a connection's here.
 func ID(c net.Conn) uint64 { return c.(*Conn).id }
+
+// Flushed is closed when the other side has all that was written, and the end.
+func Flushed(c net.Conn) <-chan struct{} { return c.(*Conn).flushed }
 
 // Give has a listener give its address out at a socket.
 func Give(l, at net.Listener) { l.(*Listener).give(at) }

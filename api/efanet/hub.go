@@ -31,7 +31,8 @@ type hub struct {
 	served   sync.WaitGroup           // its goroutines
 	bin      bin                      // of what is asked that is no question
 
-	byID sync.Map // its connections, by their ids here
+	naming sync.RWMutex     // of byID; nothing is waited for under it
+	byID   map[uint64]*Conn // its connections, by their ids here
 
 	mu    sync.Mutex
 	users int
@@ -99,6 +100,8 @@ func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 	setDefault(&cfg.Protocol.DetachLimit, maxGrant) // so that a Write that ends leaves a whole grant behind
 	setDefault(&cfg.Protocol.PeerMemory, peerMemory)
 	setDefault(&cfg.Protocol.TotalMemory, max(totalMemory, cfg.Protocol.PeerMemory))
+	h := &hub{askEvery: askEvery, maxIdle: maxIdle, users: 1, peers: map[efa.Addr]*peer{}, byID: map[uint64]*Conn{}}
+	cfg.Wanted = h.wanted
 	ep, err := efa.OpenEndpoint(ctx, s)
 	if err != nil {
 		return nil, err
@@ -108,7 +111,7 @@ func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 		_ = ep.Close() // nothing was sent
 		return nil, fmt.Errorf("%w: connections on a device that injects %d bytes, less than a question's %d", efa.ErrNotSupported, most, least)
 	}
-	h := &hub{ep: ep, local: Addr{text}, most: min(most, maxFrame), askEvery: askEvery, maxIdle: maxIdle, users: 1, peers: map[efa.Addr]*peer{}}
+	h.ep, h.local, h.most = ep, Addr{text}, min(most, maxFrame)
 	h.epochs.Store(rand.Uint64()) // so that no other endpoint that had this address has had the same
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.served.Go(h.serve)
@@ -118,6 +121,33 @@ func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 func setDefault[T int | int64](v *T, d T) {
 	if *v == 0 {
 		*v = d
+	}
+}
+
+// conn is the connection with an id here, nil if there is none.
+func (h *hub) conn(id uint64) *Conn {
+	h.naming.RLock()
+	defer h.naming.RUnlock()
+	return h.byID[id]
+}
+
+// wanted reports whether a message that no receive has taken is for something that there is: a question, or a
+// frame of a connection with its sender. The endpoint's shard asks.
+func (h *hub) wanted(from efa.Addr, tagged bool, tag uint64) bool {
+	id := tag & maxID
+	if !tagged || tag < tagPrefix {
+		return false
+	}
+	switch lane((tag - tagPrefix) >> idBits) {
+	case laneOpen:
+		return id == 0
+	case laneWatch:
+		return id == 0 && from != efa.NoAddr
+	case laneStream, laneBulk, laneBack:
+		c := h.conn(id)
+		return c != nil && c.peer.at == from
+	default:
+		return false
 	}
 }
 

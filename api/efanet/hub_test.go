@@ -15,6 +15,7 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efanet"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestForgotten: who only waits for bytes learns that the other side has taken it for dead, and a
@@ -206,4 +207,52 @@ func longWrite(t *testing.T, c net.Conn) (wait func()) {
 		assert.Error(t, err)
 	})
 	return writing.Wait
+}
+
+// TestToNobody: frames to connections that there are not, or are somebody else's, and what is no frame at all, are
+// thrown away as they come, and what is left of a connection when it is forgotten as well.
+func TestToNobody(t *testing.T) {
+	s := newStranger(t)
+	heard := func() { // what was sent before has arrived
+		s.send(1, 0, kPing<<56, asking(s.ep, 99))
+		d, err := s.ep.NextTag(soon(t), efa.Match{Tag: tag(5, 0)})
+		require.NoError(t, err)
+		d.Release()
+	}
+	heard()
+	n, err := efanet.Unread(soon(t), s.conn)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	for lane := range uint64(8) {
+		s.send(lane, 1<<40, kData<<56, []byte("to nobody"))
+		s.send(lane, s.id+1, kData<<56, []byte("to nobody"))
+	}
+	require.NoError(t, s.ep.SendTag(soon(t), s.to, s.id, []byte("no frame"), efa.Data(kData<<56)))
+	require.NoError(t, s.ep.SendTag(soon(t), s.to, tag(2, s.id)+1<<60, []byte("no frame")))
+	require.NoError(t, s.ep.Send(soon(t), s.to, []byte("no frame")))
+	other := newBare(t, s.listener, efa.Setup{})
+	require.NoError(t, other.ep.SendTag(soon(t), other.to, tag(2, s.id), []byte("not its"), efa.Data(kData<<56)))
+	other.ask(kPing<<56, asking(other.ep, 99))
+	other.answer(5, 0)
+	heard()
+	n, err = efanet.Unread(soon(t), s.conn)
+	require.NoError(t, err)
+	require.Zero(t, n)
+
+	for at := range uint64(10) {
+		s.send(2, s.id, kData<<56|at, []byte("x"))
+	}
+	heard()
+	n, err = efanet.Unread(soon(t), s.conn)
+	require.NoError(t, err)
+	require.Equal(t, 10, n)
+	s.send(5, 0, kGone<<56|strangersEpoch, nil)
+	for err == nil {
+		_, err = s.conn.Write([]byte("x"))
+	}
+	require.NoError(t, s.conn.Close())
+	require.Eventually(t, func() bool {
+		n, err := efanet.Unread(soon(t), s.conn)
+		return err == nil && n == 0
+	}, testenv.Hang, time.Millisecond)
 }

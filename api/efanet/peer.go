@@ -18,6 +18,8 @@ type peer struct {
 	text   string // its address
 	news   chan struct{}
 	failed atomic.Pointer[error] // why nothing reaches it any more
+	silent atomic.Bool           // a Close has waited for it in vain, since it has answered last
+	asks   chan struct{}         // has an element for each PING behind a FIN that has no receipt
 	bin    bin                   // of what it sends that is no frame
 
 	// The hub's lock guards what follows.
@@ -36,6 +38,10 @@ type peer struct {
 // maxOpens is how many connections a peer may ask for at a time. One that keeps to the protocol
 // counts them as its own, so it never has more.
 const maxOpens = maxConns
+
+// maxAsks is how many connections that end may ask a peer at a time whether it has everything. An operation of one that
+// takes no questions stays for good.
+const maxAsks = 64
 
 // err is why nothing reaches the peer any more; nil: it is alive as far as is known.
 func (p *peer) err() error {
@@ -63,7 +69,7 @@ func (h *hub) peerAt(at efa.Addr, text string) *peer {
 	if p != nil && p.rests {
 		h.idle = without(h.idle, p)
 	}
-	p = &peer{at: at, text: text, news: make(chan struct{}, 1), on: map[*Conn]struct{}{}, mine: h.nextEpoch()}
+	p = &peer{at: at, text: text, news: make(chan struct{}, 1), asks: make(chan struct{}, maxAsks), on: map[*Conn]struct{}{}, mine: h.nextEpoch()}
 	h.peers[at] = p
 	h.served.Go(func() { h.attend(p) })
 	return p
@@ -326,8 +332,8 @@ func (h *hub) heard(p *peer, op *efa.Op) error {
 	}
 	if f.kind == kindGone {
 		h.gone(p, f.value)
-	} else if c, ok := h.byID.Load(f.value); ok && c.(*Conn).peer == p {
-		c.(*Conn).in.press()
+	} else if c := h.conn(f.value); c != nil && c.peer == p {
+		c.in.press()
 	}
 	return nil
 }
@@ -341,17 +347,23 @@ func (h *hub) ask(p *peer, before *efa.Op) *efa.Op {
 			return before
 		}
 	}
-	h.mu.Lock()
-	q, conns := ping{p.theirs, h.ep.Address().String()}, len(p.on)
-	h.mu.Unlock()
+	q, conns := h.question(p)
 	if conns == 0 {
 		return nil
 	}
-	op, err := h.ep.Start(&efa.SendReq{To: p.at, Tagged: true, Tag: laneOpen.tag(0), Buf: q.marshal(), HasData: true, Data: head(kindPing, 0)})
+	op, err := h.ep.Start(&efa.SendReq{To: p.at, Tagged: true, Tag: laneOpen.tag(0), Buf: q, HasData: true, Data: head(kindPing, 0)})
 	if err != nil {
 		return nil // the next time will do
 	}
 	return op
+}
+
+// question is the body of a PING, about so many connections.
+func (h *hub) question(p *peer) (body []byte, conns int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	q := ping{p.theirs, h.local.String()}
+	return q.marshal(), len(p.on)
 }
 
 // answer answers one thing that the peer has asked, and returns the answer that is on its way;

@@ -311,9 +311,15 @@ func TestClientsComeAndGo(t *testing.T) {
 			require.Equal(t, 1, client.opens(1, 1))
 			c, err := l.Accept()
 			require.NoError(t, err)
+			asked := make(chan struct{})
+			go func() {
+				defer close(asked)
+				assert.EqualValues(t, kPing, client.answer(1, 0)>>56) // as Close does
+			}()
 			require.NoError(t, client.ep.SendTag(soon(t), client.to, tag(2, efanet.ID(c)), nil, efa.Data(kFin<<56)))
 			require.NoError(t, client.ep.SendTag(soon(t), client.to, tag(4, efanet.ID(c)), nil, efa.Data(kStop<<56)))
 			require.NoError(t, c.Close())
+			<-asked
 		}
 		require.NoError(t, client.ep.Close())
 	}

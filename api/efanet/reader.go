@@ -246,7 +246,7 @@ func (r *reader) transfer(ctx context.Context, p []byte) (int, error) {
 	_, limited := ctx.Deadline()
 	switch {
 	case err == nil && (limited || len(p) < f.n):
-		r.fetch(func() ([]byte, error) { return receive(r.c.hub.ctx, cl, make([]byte, f.n)) })
+		r.fetch(func() ([]byte, error) { return r.receive(r.c.hub.ctx, r.c.life, cl, make([]byte, f.n)) })
 		return 0, r.await(ctx)
 	case err == nil:
 		b, err := r.direct(cl, p[:f.n])
@@ -262,7 +262,7 @@ func (r *reader) transfer(ctx context.Context, p []byte) (int, error) {
 		if err != nil {
 			return nil, err
 		}
-		return receive(r.c.hub.ctx, cl, make([]byte, f.n))
+		return r.receive(r.c.hub.ctx, r.c.life, cl, make([]byte, f.n))
 	})
 	return 0, context.Cause(ctx)
 }
@@ -283,7 +283,7 @@ func (r *reader) fetch(take func() ([]byte, error)) {
 func (r *reader) direct(cl *efa.Claimed, p []byte) ([]byte, error) {
 	ctx, done := r.limit.hold(r.c.hub.ctx)
 	defer done()
-	b, err := receive(ctx, cl, p)
+	b, err := r.receive(ctx, ctx, cl, p)
 	if err == nil {
 		return b, nil
 	}
@@ -301,9 +301,23 @@ func (r *reader) direct(cl *efa.Claimed, p []byte) ([]byte, error) {
 	return nil, why
 }
 
-func receive(ctx context.Context, cl *efa.Claimed, p []byte) ([]byte, error) {
-	_, err := cl.Recv(ctx, p)
-	return p[:len(p):len(p)], err
+// receive receives what was granted into p. If the other side has given it up on the way, it withdraws its
+// offer next, for which receive waits as long as word says.
+func (r *reader) receive(ctx, word context.Context, cl *efa.Claimed, p []byte) ([]byte, error) {
+	_, err := cl.Recv(ctx, p[:cl.Message.N])
+	if !errors.Is(err, efa.ErrPeerAborted) {
+		return p[:cl.Message.N:cl.Message.N], err
+	}
+	next, f, err := r.claim(word)
+	if err != nil {
+		return nil, err
+	}
+	if f.kind != kindWithdraw {
+		r.c.peer.bin.put(r.c.hub, next)
+		return nil, violation("%d bytes in place of those that were given up", f.n)
+	}
+	_, err = next.Recv(ctx, p[:0])
+	return p[:0:0], err
 }
 
 // place has what came for a grant: as many bytes, or none if the offer was withdrawn.

@@ -124,41 +124,63 @@ func TestWaitsEnd(t *testing.T) {
 	}
 }
 
-// TestLeftBehind: writes that their deadlines end in a transfer leave copies, one after the other, which the
-// reader gets; those of more than a grant's most bytes in a row end the connection.
+// leaveBehind has the other side grant a megabyte of the Write that it reads from the stream, and the Write's
+// deadline pass once the transfer has begun, in which the copies of that many are before it.
+func (s *stranger) leaveBehind(seq uint64, before int) error {
+	require.NoError(s.t, s.conn.SetWriteDeadline(time.Time{}))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.conn.Write(make([]byte, 1<<20))
+		ended <- err
+	}()
+	s.got(2)
+	s.send(4, s.id, kGrant<<56|seq<<40|1<<20, nil)
+	require.Eventually(s.t, func() bool {
+		n, err := s.ep.Snapshot(soon(s.t))
+		return err == nil && n.Queues.Unexpected > before
+	}, testenv.Hang, time.Millisecond)
+	require.NoError(s.t, s.conn.SetWriteDeadline(time.Unix(1, 0)))
+	return <-ended
+}
+
+// TestLeftBehind: writes that their deadlines end in a transfer leave copies, as many as there are, which
+// the reader gets, one after the other or later.
 func TestLeftBehind(t *testing.T) {
 	for _, takes := range []bool{true, false} {
 		s := newStranger(t)
-		most := uint64(5)
-		if takes {
-			most = 4
-		}
-		for seq := uint64(1); seq <= most; seq++ {
-			require.NoError(t, s.conn.SetWriteDeadline(time.Time{}))
-			ended := make(chan error, 1)
-			go func() {
-				_, err := s.conn.Write(make([]byte, 1<<20))
-				ended <- err
-			}()
-			s.got(2)
-			s.send(4, s.id, kGrant<<56|seq<<40|1<<20, nil)
-			if takes || seq == 1 {
-				s.saw(3)
-			} else {
-				require.Eventually(t, func() bool { // behind those that lie there
-					n, err := s.ep.Snapshot(soon(t))
-					return err == nil && n.Queues.Unexpected >= int(seq)
-				}, testenv.Hang, time.Millisecond)
-			}
-			require.NoError(t, s.conn.SetWriteDeadline(time.Unix(1, 0)))
-			if err := <-ended; seq == 5 {
-				require.ErrorIs(t, err, syscall.ECONNRESET)
-			} else {
-				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-			}
+		before := 0
+		for seq := range uint64(6) {
+			require.ErrorIs(t, s.leaveBehind(seq+1, before), os.ErrDeadlineExceeded)
 			if takes {
 				s.got(3)
+			} else {
+				before++
 			}
 		}
+		for range before {
+			s.got(3)
+		}
 	}
+}
+
+// TestEndBehindCopies: the end of a connection of which the other side takes nothing holds up no other one, and
+// arrives at once.
+func TestEndBehindCopies(t *testing.T) {
+	s := newStranger(t)
+	require.ErrorIs(t, s.leaveBehind(1, 0), os.ErrDeadlineExceeded)
+	s.send(1, 0, kOpen<<56|1, opening(s.ep, strangersID+1, 1<<20))
+	other, err := s.listener.Accept()
+	require.NoError(t, err)
+	defer other.Close()
+	require.NoError(t, s.conn.(conn).CloseWrite())
+	d, err := s.ep.NextTag(soon(t), efa.Match{Tag: tag(2, strangersID)})
+	require.NoError(t, err)
+	require.Equal(t, uint64(kFin), d.Data>>56)
+	d.Release()
+	_, err = other.Write([]byte("word"))
+	require.NoError(t, err)
+	d, err = s.ep.NextTag(soon(t), efa.Match{Tag: tag(2, strangersID+1)})
+	require.NoError(t, err)
+	require.Equal(t, "word", string(d.Body))
+	d.Release()
 }

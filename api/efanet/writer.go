@@ -26,7 +26,7 @@ type writer struct {
 	seq     uint16 // of the latest OFFER
 	offered int    // bytes of it that were not sent; 0: it is over
 	granted int    // bytes of it that are to be sent now
-	behind  int    // bytes of what it has granted before that go on from copies
+	behind  bool   // what it has granted before goes on from a copy, as far as is known
 	stopped bool   // the other side has sent STOP
 	presses bool   // the reader joins what has come at PRESS
 	pressed bool   // PRESS was sent, and no credit has come since
@@ -145,8 +145,8 @@ func (w *writer) bulk(ctx context.Context, p []byte) (n int, err error) {
 
 // move sends what the reader has granted, from where it lies, and returns how much of it the reader has
 // or will have: all or nothing. If limit ends before the reader has taken it, it goes on from a
-// copy, or is withdrawn if nothing has left yet. Whether the reader has taken a copy is known when it has
-// taken a later transfer: until then copies of maxGrant bytes are left, and more end the connection.
+// copy, or is withdrawn if nothing has left yet, or there are too many copies at the endpoint. The reader has
+// taken a copy before it grants anything else.
 func (w *writer) move(p []byte) (int, error) {
 	op, err := w.begin(p)
 	for err == nil {
@@ -154,7 +154,6 @@ func (w *writer) move(p []byte) (int, error) {
 		_, err = op.Wait(ctx)
 		switch why := context.Cause(ctx); {
 		case err == nil:
-			w.behind = 0
 			return len(p), nil
 		case why == nil: // the error is the operation's
 		case errors.Is(why, errMoved):
@@ -197,12 +196,9 @@ func (w *writer) leave(op *efa.Op, n int, why error) (int, error) {
 	_, err := op.Wait(w.c.hub.ctx)
 	switch {
 	case err == nil:
-		w.behind = 0
 		return n, nil
-	case errors.Is(err, efa.ErrAlready) && w.behind+n > maxGrant:
-		return 0, w.c.broken(&w.err, violation("nothing is taken of what was granted"))
 	case errors.Is(err, efa.ErrAlready):
-		w.behind += n
+		w.behind = true
 		return n, why
 	case errors.Is(err, efa.ErrCanceled):
 		return 0, why
@@ -229,7 +225,7 @@ func (w *writer) heed(ctx context.Context) error {
 	case f.kind == kindGrant && (w.offered == 0 || f.seq() != w.seq):
 		// It is for an offer that was withdrawn meanwhile.
 	case f.kind == kindGrant && w.granted == 0 && f.size() <= w.offered:
-		w.granted = f.size()
+		w.granted, w.behind = f.size(), false
 	default:
 		err = violation("a frame of kind %d with value %#x out of turn", f.kind, f.value)
 	}
@@ -255,7 +251,7 @@ func (w *writer) finish(ctx context.Context) {
 	if w.c.wasReset.Load() || w.err != nil && !w.stopped || w.c.peer.err() != nil {
 		k, value = kindReset, 0
 	}
-	if err := w.c.acknowledged(ctx, laneStream, k, value); err != nil {
+	if err := w.c.last(ctx, k, value); err != nil {
 		w.err = err
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 	"github.com/efactor/efactor/wire"
 )
 

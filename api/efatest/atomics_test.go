@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efa/amo"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -82,7 +83,7 @@ func (n *node) fetched(a *access, result []byte, err error) {
 	if err != nil {
 		for _, h := range x.steps {
 			h.end, h.canceled = never, errors.Is(err, efa.ErrCanceled)
-			h.void = errors.Is(err, efa.ErrNotSupported)
+			h.void = errors.Is(err, efa.ErrNotSupported) || errors.Is(err, device.ErrNoMemory) // nothing has gone out
 		}
 		return
 	}

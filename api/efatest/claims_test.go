@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 )
 
 // probe is a program's action before it posts a receive.

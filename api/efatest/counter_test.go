@@ -14,7 +14,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/api/efatest"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 )
 
 // stage is memory of one domain, the endpoints through which peers reach it, and the

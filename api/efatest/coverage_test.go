@@ -11,7 +11,7 @@ import (
 // times in a thousand: every fault, every subprotocol, every kind of packet, every
 // step of the machines of ope that a peer which keeps to the protocol can cause.
 var common = slices.Concat(of("fault.",
-	"RNR", "delay", "late status", "queue full", "refuse memory region", "refuse queue pair", "status",
+	"RNR", "delay", "late status", "queue full", "refuse address handle", "refuse memory region", "refuse queue pair", "status",
 	"unknown sender",
 ), of("proto.",
 	"DC eager", "DC eager write", "DC long-CTS", "DC long-CTS write", "DC medium", "DC write atomic",
@@ -66,7 +66,6 @@ var rare = slices.Concat(of("",
 // moment that no seed can be made to hit; the scenarios of package endpoint have them.
 var elsewhere = slices.Concat([]string{
 	"caller.LEAVING late",
-	"fault.refuse address handle", // TestHandleRefused
 	// No scenario has these two either, only the tests of the table.
 	"caller.WITHDRAWING outcome",  // the peer fails while it is asked
 	"caller.WITHDRAWING too-late", // the turn and the cancellation cross

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 )
 
 // open registers the memory of a host, or does without what the device refuses.

@@ -5,7 +5,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/internal/eratest"
-	"github.com/efactor/efactor/wire"
+	"github.com/efactor/efactor/internal/wiretext"
 )
 
 // judges stand beside the endpoints of a former era and see what they get and send.
@@ -43,7 +43,7 @@ func (r *run) observe(e sim.Event) {
 		return
 	}
 	if r.logs && e.Kind == sim.EventPost {
-		r.w.Logf("packet #%d: %s", e.Seq, wire.Summary(packet(e)))
+		r.w.Logf("packet #%d: %s", e.Seq, wiretext.Summary(packet(e)))
 	}
 	if r.ways != nil {
 		r.ways.see(r, e)

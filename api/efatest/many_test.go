@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 )
 
 // multi is what a receiver notes of its buffer for many.

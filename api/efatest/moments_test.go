@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +23,7 @@ import (
 var sometimes = map[string]int{
 	ctsGivenUp:       1000,
 	readRspGivenUp:   10000,
-	nackGivenUp:      10000,
+	nackGivenUp:      100000, // a region is closed while its reader says that it cannot read it: about one seed in 10,000
 	readBreaksOff:    1000,
 	refusedToOp:      1000,
 	newcomer:         1000,
@@ -220,6 +221,26 @@ func TestUnreached(t *testing.T) {
 	require.Empty(t, unreached(total, 999))
 	require.Equal(t, []string{ctsGivenUp}, unreached(total, 1000))
 	require.Equal(t, []string{readRspGivenUp, ctsGivenUp}, unreached(total, 10000))
+}
+
+// drawHandles has the device refuse address handles, in a draw of its own: what a newcomer has sent by then is
+// to be received later, and what goes to a new peer fails.
+func (p *plan) drawHandles() {
+	d := draw{rand.New(rand.NewPCG(p.seed, 0xa4))}
+	if p.flavor != calm && d.chance(.2) {
+		p.rules = append(p.rules, sim.Rule{Fault: sim.FaultRefuseAH, P: pick(d, .1, .5), Times: 1 + d.IntN(30)})
+		p.broken = true
+	}
+}
+
+// drawHasty has more of the long messages given up, and soon, in a draw of its own: before their memory is closed, too.
+func (p *plan) drawHasty() {
+	d := draw{rand.New(rand.NewPCG(p.seed, 0x4a5))}
+	for _, m := range p.msgs {
+		if p.flavor == fickle && m.timeout == 0 && m.style != injected && m.Len > 1<<13 && d.chance(.4) && p.tellsAborts(m.From, m.To) {
+			m.timeout = d.upTo(40*time.Microsecond) + 1
+		}
+	}
 }
 
 // drawFew has some receivers that take whatever comes keep few strangers, or little for one peer. All

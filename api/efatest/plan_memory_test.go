@@ -2,7 +2,7 @@ package efatest_test
 
 import (
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 )
 
 // store is memory of a host that peers may use: slots, each written by one of them,

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -133,13 +133,15 @@ func (p *plan) drawManner(d draw, m *message) {
 	if d.chance(.1) {
 		m.pause = d.upTo(50 * time.Microsecond)
 	}
-	// To a peer that does not know PEER_ERROR a canceled one goes on from a copy; where
-	// it cannot be copied, that peer may be failed.
-	copied := m.mem == plain && p.nodes[m.From].cfg.Protocol.DetachLimit == 0
-	if p.flavor == fickle && m.style != injected && m.Len <= maxSize && d.chance(.1) &&
-		(copied || p.tellsAborts(m.From, m.To)) {
+	if p.flavor == fickle && m.style != injected && m.Len <= maxSize && d.chance(.1) && p.mayGiveUp(m) {
 		m.timeout = d.upTo(100*time.Microsecond) + 1
 	}
+}
+
+// mayGiveUp reports whether a message may be canceled. To a peer that does not know PEER_ERROR a canceled one goes on
+// from a copy; where it cannot be copied, that peer may be failed.
+func (p *plan) mayGiveUp(m *message) bool {
+	return m.mem == plain && p.nodes[m.From].cfg.Protocol.DetachLimit == 0 || p.tellsAborts(m.From, m.To)
 }
 
 func (p *plan) drawSize(d draw) int {

@@ -3,7 +3,7 @@ package efatest_test
 import (
 	"time"
 
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 )
 
 // class selects the receives of a strict receiver that take a message: those for

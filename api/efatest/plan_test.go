@@ -113,6 +113,7 @@ func newPlan(seed uint64) *plan {
 		wrongs: make(map[[2]int]int),
 	}
 	p.drawFabric(d)
+	p.drawHandles()
 	n := 2 + d.IntN(7)
 	if p.flavor == casualty {
 		n = max(n, 3)
@@ -134,6 +135,7 @@ func newPlan(seed uint64) *plan {
 	}
 	p.drawMulti()
 	p.drawFew()
+	p.drawHasty()
 	p.strikeAt = 1 + d.IntN(len(p.tasks))
 	p.remover, p.removed, p.pause = d.IntN(n), d.IntN(n), d.upTo(50*time.Microsecond)
 	if p.flavor == fickle {

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 )
 
 // received takes the outcome of a receive.

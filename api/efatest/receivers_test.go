@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 )
 
 // incoming is a posted receive in progress.

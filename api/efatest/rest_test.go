@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 )
 
 // patience is how long nothing may come before it counts as quiet: many times the

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/model"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -122,11 +123,11 @@ func (n *node) sent(m *message, err error) {
 }
 
 // broke reports whether an error follows from failed RDMA: the device's own error,
-// or that of a peer whose device failed, or a timeout if it cannot report it.
+// or that of a peer whose device failed, or a timeout if it cannot report it. Or the device had no address handle.
 func (n *node) broke(err error) bool {
 	op := new(efa.OpError)
 	return errors.As(err, &op) && op.Provider > 0 && op.Provider < 4096 ||
-		errors.Is(err, efa.ErrPeerAborted) || errors.Is(err, efa.ErrTimedOut)
+		errors.Is(err, efa.ErrPeerAborted) || errors.Is(err, efa.ErrTimedOut) || errors.Is(err, device.ErrNoMemory)
 }
 
 func (n *node) anyDoomed() bool {

@@ -70,6 +70,7 @@ func (c *counts) Packet(r tap.Record) {
 		c.n["efa."+name+"_bytes"] += uint64(r.Len)
 	}
 	switch {
+	case r.Own: // not counted
 	case r.Kind == device.WRRead:
 		add("rdma_read")
 	case r.Kind == device.WRWrite && r.Out:

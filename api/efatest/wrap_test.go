@@ -253,7 +253,7 @@ func (x *wraps) see(e sim.Event) {
 	if v.Open(packet(e)) != nil {
 		return
 	}
-	if _, err := cts.Parse(packet(e)); err != nil {
+	if _, err := cts.Read(&v); err != nil {
 		return
 	}
 	x.id(e.From, cts.RecvID)

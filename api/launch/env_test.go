@@ -361,3 +361,16 @@ func TestDevice(t *testing.T) {
 	assert.Contains(t, none.hint(&Job{hosts: 2}), "EFACTOR_JOB_SECRET")
 	assert.Empty(t, none.hint(&Job{hosts: 1}))
 }
+
+// TestWarnings: what derives from a Logger lets nothing below a warning through either.
+func TestWarnings(t *testing.T) {
+	var b bytes.Buffer
+	log := slog.New(warnings{slog.NewTextHandler(&b, nil)})
+	for _, l := range []*slog.Logger{log, log.With("a", 1), log.WithGroup("g")} {
+		l.Info("no")
+		require.Empty(t, b.String())
+		l.Warn("yes")
+		require.Contains(t, b.String(), "msg=yes")
+		b.Reset()
+	}
+}

@@ -197,7 +197,7 @@ func (c *Config) start(system *actor.ActorSystem, ep *efa.Endpoint, name string,
 	}
 	r.names.init(r, end != nil && (c.Setup == nil || c.Setup.Endpoint.AV == nil))
 	r.events.stream, r.events.log = system.EventStream, r.log
-	r.greeters.r, r.receiver.r = r, r
+	r.greeters.r = r
 	setDefault(&r.cfg.Queue, 4<<20)
 	setDefault(&r.cfg.Patience, 10*time.Second)
 	setDefault(&r.cfg.Timeout, 10*time.Second)
@@ -207,7 +207,8 @@ func (c *Config) start(system *actor.ActorSystem, ep *efa.Endpoint, name string,
 	for kind, props := range c.Kinds {
 		r.Register(kind, props)
 	}
-	r.inject = ep.Domain().Limits().MaxInject
+	limits := ep.Domain().Limits()
+	r.inject, r.turns.buf = limits.MaxInject, make([]byte, limits.MTU)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if err := r.begin(); err != nil {
 		r.cancel()

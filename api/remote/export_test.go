@@ -15,5 +15,18 @@ func (r *Remote) Places() (names, links, peers int) {
 	return len(r.names.names), len(r.names.links), r.ep.AddressVector().Len()
 }
 
-// Window is how much of messages may be on its way.
-const Window = window
+// Window is how much of messages may be on its way, and FrameCost what a frame counts more than its body.
+const (
+	Window    = window
+	FrameCost = frameCost
+)
+
+// Waiting is how many bytes of messages of sessions have come and wait.
+func (r *Remote) Waiting() (n int) {
+	for _, l := range r.names.all() {
+		l.lane.mu.Lock()
+		n += l.lane.bytes
+		l.lane.mu.Unlock()
+	}
+	return n
+}

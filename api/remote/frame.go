@@ -29,14 +29,29 @@ const (
 )
 
 const (
-	version   = 2
+	version   = 3
 	frameHead = 9
-	// tagFrames is the tag of all frames, and tagWatch that of none: a receive ends with the peer.
+	// tagFrames is the tag of frames but for HELLO and CREDIT, which others' frames are not to hold up, and tagWatch
+	// that of none: a receive ends with the peer.
 	tagFrames = 0xAC<<56 | 1
 	tagWatch  = 0xAC<<56 | 2
+	tagHello  = 0xAC<<56 | 3
+	tagCredit = 0xAC<<56 | 5
 	// maxHello bounds the texts in HELLO.
 	maxHello = 4096
 )
+
+// tagOf is the tag of a frame.
+func tagOf(frame []byte) uint64 {
+	switch kind(frame[0]) {
+	case kindHello:
+		return tagHello
+	case kindCredit:
+		return tagCredit
+	default:
+		return tagFrames
+	}
+}
 
 func appendHead(b []byte, k kind, session uint64) []byte {
 	return binary.LittleEndian.AppendUint64(append(b, byte(k)), session)

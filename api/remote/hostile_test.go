@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,16 @@ const (
 	frames = 0xAC<<56 | 1
 )
 
+func tagOf(kind byte) uint64 {
+	switch kind {
+	case hello:
+		return 0xAC<<56 | 3
+	case credit:
+		return 0xAC<<56 | 5
+	}
+	return frames
+}
+
 // stranger is a side that keeps to no protocol, in a session with a process.
 type stranger struct {
 	t    *testing.T
@@ -48,11 +59,11 @@ const strangers = 77 // the session here
 
 func text(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 
-func saying(address, name string) []byte { return text(text([]byte{2}, address), name) }
+func saying(address, name string) []byte { return text(text([]byte{3}, address), name) }
 
 func (s *stranger) send(kind byte, session uint64, body []byte) {
 	b := append(binary.LittleEndian.AppendUint64([]byte{kind}, session), body...)
-	require.NoError(s.t, s.ep.SendTag(soon(s.t), s.to, frames, b))
+	require.NoError(s.t, s.ep.SendTag(soon(s.t), s.to, tagOf(kind), b))
 }
 
 // next is the next frame of a kind.
@@ -77,15 +88,28 @@ func newStranger(t *testing.T) *stranger {
 // strangerOf is one in a session with a process.
 func strangerOf(t *testing.T, f *sim.Fabric, p *process) *stranger {
 	s := unknown(t, f, p)
+	s.greet()
+	return s
+}
+
+// greet begins a session.
+func (s *stranger) greet() {
 	s.send(hello, strangers, saying(s.name(), s.name()))
 	session, body := s.next(welcome)
-	require.EqualValues(t, strangers, session)
+	require.EqualValues(s.t, strangers, session)
 	s.mine = binary.LittleEndian.Uint64(body[1:])
-	return s
 }
 
 // unknown is one without a session.
 func unknown(t *testing.T, f *sim.Fabric, p *process) *stranger {
+	at, err := efa.ParseAddress(p.Address())
+	require.NoError(t, err)
+	s := unknownTo(t, f, at)
+	s.p = p
+	return s
+}
+
+func unknownTo(t *testing.T, f *sim.Fabric, at efa.Address) *stranger {
 	d, err := f.OpenDevice(sim.DeviceConfig{})
 	require.NoError(t, err)
 	ep, err := efa.OpenEndpoint(soon(t), efa.Setup{Fabric: efa.Config{Device: d}})
@@ -94,9 +118,7 @@ func unknown(t *testing.T, f *sim.Fabric, p *process) *stranger {
 		require.NoError(t, ep.Close())
 		require.NoError(t, d.Close())
 	})
-	s := &stranger{t: t, ep: ep, p: p}
-	at, err := efa.ParseAddress(p.Address())
-	require.NoError(t, err)
+	s := &stranger{t: t, ep: ep}
 	s.to, err = ep.AddressVector().Insert(at)
 	require.NoError(t, err)
 	return s
@@ -145,7 +167,7 @@ func TestHostile(t *testing.T) {
 			send()
 			s.send(data, s.mine, envelope(0, &actor.DeadLetterResponse{}))
 			next[*actor.DeadLetterResponse](t, got)
-			require.Equal(t, before+1, s.p.Stats().Malformed)
+			require.Eventually(t, func() bool { return s.p.Stats().Malformed == before+1 }, testenv.Hang, time.Millisecond) // HELLO has its own way
 			require.Empty(t, got)
 		})
 	}
@@ -305,8 +327,21 @@ func TestLongStands(t *testing.T) {
 	<-sent
 }
 
-// TestHalfLongEnds: what a peer has begun to send, and does not go on with, is held no longer than its session.
+// TestHalfLongEnds: what a peer has begun to send, and does not go on with, is held no longer than its session, nor
+// than the peer is there.
 func TestHalfLongEnds(t *testing.T) {
+	for name, end := range map[string]func(*stranger){
+		"begun anew": func(s *stranger) {
+			s.send(hello, strangers+1, saying(s.name(), s.name()))
+			s.next(welcome)
+		},
+		"gone": func(s *stranger) { require.NoError(s.t, s.ep.Close()) },
+	} {
+		t.Run(name, func(t *testing.T) { halfLong(t, end) })
+	}
+}
+
+func halfLong(t *testing.T, end func(*stranger)) {
 	f, err := sim.New(sim.Config{})
 	require.NoError(t, err)
 	p := start(t, f, remote.Config{})
@@ -325,9 +360,49 @@ func TestHalfLongEnds(t *testing.T) {
 		return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("remote.(*Remote).arrived("))
 	}
 	require.True(t, receiving())
-	s.send(hello, strangers+1, saying(s.name(), s.name()))
-	s.next(welcome)
+	end(s)
 	require.Eventually(t, func() bool { return !receiving() }, testenv.Hang, time.Millisecond)
+}
+
+// TestBehindOthers: HELLO and CREDIT are received while nothing else is.
+func TestBehindOthers(t *testing.T) {
+	f, err := sim.New(sim.Config{InOrder: true})
+	require.NoError(t, err)
+	d, err := f.OpenDevice(sim.DeviceConfig{})
+	require.NoError(t, err)
+	ep, err := efa.OpenEndpoint(soon(t), efa.Setup{Fabric: efa.Config{Device: d}, Endpoint: efa.EndpointConfig{NextMemory: 1}})
+	require.NoError(t, err)
+	system := newSystem()
+	p := &process{ActorSystem: system, ep: ep}
+	s := unknownTo(t, f, ep.Address())
+	require.NoError(t, s.ep.Send(soon(t), s.to, []byte("held")))
+	held, err := ep.Next(soon(t)) // of all the memory that there is
+	require.NoError(t, err)
+	cfg := remote.Config{Codecs: codecs(), Patience: long}
+	p.Remote, err = cfg.Start(system, ep)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, p.Remote.Close(soon(t)))
+		require.NoError(t, ep.Close())
+		require.NoError(t, d.Close())
+		system.Shutdown()
+	})
+	s.send(data, 1, nil)
+	s.greet()
+	const messages = 12 // of 1 MiB, so more than window and queue
+	go func() {
+		for i := range messages {
+			p.Root.Send(actor.NewPID(s.name(), "x"), &word{strings.Repeat("x", 1<<20), i})
+		}
+	}()
+	for i, handled := 0, uint64(0); i < messages; i++ {
+		_, body := s.next(data)
+		handled += uint64(len(body) + remote.FrameCost)
+		s.send(credit, s.mine, binary.LittleEndian.AppendUint64(nil, handled))
+	}
+	require.Zero(t, p.Stats().Malformed)
+	held.Release()
+	_, _ = s.next(reset)
 }
 
 // TestFlood: frames that cost more to answer than to send are answered at a rate, each peer's at its own.

@@ -2,7 +2,9 @@ package remote_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/remote"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -74,7 +77,7 @@ func TestBounded(t *testing.T) {
 	require.NoError(t, c.Close(soon(t)))
 }
 
-// TestSlowly: a peer whose messages take a moment each does not have the time of all others.
+// TestSlowly: peers whose messages take a moment each do not have the time of all others.
 func TestSlowly(t *testing.T) {
 	f, err := sim.New(sim.Config{InOrder: true})
 	require.NoError(t, err)
@@ -91,9 +94,11 @@ func TestSlowly(t *testing.T) {
 		}
 	}, actor.WithMailbox(actor.Bounded(2))), "inbox")
 	require.NoError(t, err)
-	s := strangerOf(t, f, p)
-	for range messages {
-		s.send(data, s.mine, envelope(0, &actor.Touch{}))
+	foes := []*stranger{strangerOf(t, f, p), strangerOf(t, f, p)}
+	for range messages / len(foes) {
+		for _, s := range foes {
+			s.send(data, s.mine, envelope(0, &actor.Touch{}))
+		}
 	}
 	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
 	require.NoError(t, err)
@@ -127,6 +132,96 @@ func TestHeldBack(t *testing.T) {
 	require.Greater(t, p.Stats().Malformed, uint64(0))
 	_, err = a.Root.RequestFuture(p.at("echo"), &word{}, long).Result()
 	require.NoError(t, err)
+}
+
+// toSlow is the body of a DATA frame with a word for the actor of bounded.
+func toSlow(s string, n int) []byte {
+	b := text(text(append(text([]byte{0}, "slow"), 0), "json"), "*remote_test.word")
+	return text(b, fmt.Sprintf(`{"Text":%q,"N":%d}`, s, n))
+}
+
+// say sends words, of so many bytes each, and returns what they count of the window.
+func (s *stranger) say(from, to, bytes int) (counted int) {
+	for i := from; i < to; i++ {
+		b := toSlow(strings.Repeat("x", bytes), i)
+		s.send(data, s.mine, b)
+		counted += len(b) + remote.FrameCost
+	}
+	return counted
+}
+
+// waits waits until so many bytes wait, but for five small words: those that the actor, its mailbox and who is
+// at the mailbox have taken.
+func (p *process) waits(t *testing.T, counted int) {
+	require.Eventually(t, func() bool { return p.Waiting() >= counted-5*(remote.FrameCost+100) }, testenv.Hang, time.Millisecond)
+}
+
+// TestFullWindow: a peer that has sent all that it may, and then asks, answers and ends, loses nothing.
+func TestFullWindow(t *testing.T) {
+	s := newStranger(t)
+	got, may := s.p.bounded(t)
+	lost := events[*remote.Lost](t, s.p)
+	const small = 6
+	n, counted := small, s.say(0, small, 0)
+	for ; counted < remote.Window; n++ {
+		counted += s.say(n, n+1, 32<<10)
+	}
+	s.p.waits(t, counted)
+	for range 10 {
+		s.send(ping, s.mine, nil)
+		s.send(reset, strangers+1, nil)
+		s.send(welcome, s.mine, append([]byte{welcome}, make([]byte, 8)...))
+	}
+	s.send(ping, s.mine+1, nil)
+	s.next(reset) // while messages wait
+	s.send(bye, s.mine, nil)
+	close(may)
+	for i := range n {
+		require.Equal(t, i, next[*word](t, got).N)
+	}
+	require.ErrorIs(t, take(t, lost).Err, remote.ErrClosed)
+	require.Zero(t, s.p.Stats().Malformed)
+}
+
+// TestEndsBehind: what a peer has sent comes, in order, though its endpoint was closed before it was handled.
+func TestEndsBehind(t *testing.T) {
+	s := newStranger(t)
+	got, may := s.p.bounded(t)
+	lost := events[*remote.Lost](t, s.p)
+	counted, n := 0, 0
+	for range 20 {
+		counted += s.say(n, n+100, 0) + s.say(n+100, n+101, 20<<10) // of more than a packet
+		n += 101
+	}
+	s.p.waits(t, counted)
+	require.NoError(t, s.ep.Close())
+	require.ErrorIs(t, take(t, lost).Err, efa.ErrPeerFailed)
+	close(may)
+	for i := range n {
+		require.Equal(t, i, next[*word](t, got).N)
+	}
+}
+
+// TestBegunAnew: what waits of a session is dropped when its peer begins another one, whose messages would
+// come before it.
+func TestBegunAnew(t *testing.T) {
+	f, err := sim.New(sim.Config{InOrder: true})
+	require.NoError(t, err)
+	p := start(t, f, remote.Config{})
+	got, may := p.bounded(t)
+	s := strangerOf(t, f, p)
+	const messages = 20
+	s.say(0, messages, 0)
+	s.send(hello, strangers+1, saying(s.name(), s.name()))
+	_, body := s.next(welcome)
+	s.mine = binary.LittleEndian.Uint64(body[1:])
+	s.say(messages, messages+1, 0)
+	close(may)
+	old := 0
+	for next[*word](t, got).N != messages {
+		old++
+	}
+	require.LessOrEqual(t, old, 4) // one in the actor, two in its mailbox, one on its way there
 }
 
 // TestSubscribers: who subscribes to Connected and Lost may send and ask, also the process that it is

@@ -33,7 +33,7 @@ type link struct {
 	r     *Remote
 	name  string          // what actors there are called here, whatever name leads to the link
 	mine  uint64          // the session's number here
-	ctx   context.Context // ends with the session
+	ctx   context.Context // ends with the session; not with the peer: what has come of it is received
 	over  context.CancelFunc
 	names []*name // that lead here; the table's lock guards it
 
@@ -94,6 +94,13 @@ func (l *link) status() (over, isUp bool) {
 func (l *link) isUp() bool {
 	_, isUp := l.status()
 	return isUp
+}
+
+// peer is where the session's other side is, and whether that is known and the session is not over.
+func (l *link) peer() (at efa.Addr, there bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.at, l.failure != nil
 }
 
 // post queues a message and has it leave. An urgent one does not wait for room, so that those who
@@ -368,8 +375,8 @@ type remains struct {
 	watches watches
 }
 
-// drop has the link be over.
-func (l *link) drop() (had remains) {
+// drop has the link be over, for a reason if it was up.
+func (l *link) drop(err error) (had remains) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state == ended {
@@ -384,7 +391,9 @@ func (l *link) drop() (had remains) {
 	if l.failure != nil {
 		l.failure.Cancel()
 	}
-	l.over()
+	if !errors.Is(err, efa.ErrPeerFailed) {
+		l.over()
+	}
 	l.queue, l.queued, l.failure, l.state = nil, l.queued-had.queued, nil, ended
 	l.asked, l.watches = futures{}, watches{}
 	l.wake()
@@ -423,7 +432,7 @@ func (l *link) end() {
 		_ = l.r.tell(l.at, appendHead(nil, kindBye, l.theirs)) // else it finds out by itself
 	}
 	l.mu.Unlock()
-	had := l.drop()
+	had := l.drop(ErrClosed)
 	l.r.served.Go(func() { had.lost(l.r, l.name) })
 }
 

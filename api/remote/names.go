@@ -260,7 +260,7 @@ func (t *table) put(n *name, in *list.List) {
 // newLink is a link that is called by a name here.
 func (t *table) newLink(text string) *link {
 	l := &link{r: t.r, name: text, mine: newSession()}
-	l.ctx, l.over = context.WithCancel(t.r.ctx)
+	l.ctx, l.over = context.WithCancel(context.Background())
 	l.lane.of = l
 	return l
 }
@@ -301,7 +301,7 @@ func (t *table) found(l *link, a efa.Address) error {
 		return nil
 	}
 	if t.isOwn(a) {
-		letters := l.drop().letters
+		letters := l.drop(nil).letters
 		for _, n := range t.leave(l) {
 			n.own = t.r.now().Add(ownFor)
 		}
@@ -338,7 +338,7 @@ func (t *table) reach(l *link, at efa.Addr) error {
 
 // merge has the names of a link that asks lead to another one, and what waits for it wait there.
 func (t *table) merge(l, to *link) {
-	from := l.drop()
+	from := l.drop(nil)
 	to.take(&from)
 	for _, n := range t.leave(l) {
 		t.join(n, to)
@@ -397,9 +397,12 @@ var over = func() context.Context {
 // fail ends a session, or that it is asked for. What waits is lost, and watchers of actors there learn
 // of it. The table is locked; what is returned is to be called when it is not any more.
 func (t *table) fail(l *link, err error) (tell func()) {
-	had := l.drop()
+	had := l.drop(err)
 	if !had.any {
 		return func() {}
+	}
+	if errors.Is(err, errForgotten) { // what is new does not come before what is old
+		l.lane.over.Store(true)
 	}
 	r, retry := t.r, t.r.now()
 	if errors.Is(err, efa.ErrPeerFailed) && t.links[l.at] == l {
@@ -532,7 +535,7 @@ func (t *table) answer(m *efa.Message, frame []byte) {
 	if err != nil {
 		return
 	}
-	op, err := t.r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagFrames, Buf: frame})
+	op, err := t.r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagOf(frame), Buf: frame})
 	if err != nil {
 		t.release(at)
 		return

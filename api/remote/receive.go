@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,251 +15,289 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// receiver takes frames, all by one goroutine, which also hands messages to actors. What is not the
-// Remote's own may hold that goroutine up: a bounded mailbox that is full, a codec, a subscriber of dead letters, a
-// peer that does not send the rest of a long frame. Then another one goes on in its place, and
-// what comes from the same peer meanwhile waits in the peer's lane.
-type receiver struct {
-	r       *Remote
-	current *taker
-	armed   atomic.Bool   // the guard looks
-	wake    chan struct{} // has it look
-}
-
-// taker is a goroutine that receives.
-type taker struct {
-	lane atomic.Pointer[lane] // that it is in
-	turn atomic.Uint64        // counts the beginnings and ends of its turns, so it is odd within one
-	over atomic.Bool
-}
-
-// replaced is the bit of taker.turn of one in whose place there is another.
-const replaced = 1 << 63
-
-// heldUp is from when on a turn takes so long that another goroutine receives.
-const heldUp = 10 * time.Millisecond
-
-// So many times more often within turns of one peer than not is most of the time: each time that it is
-// not counts as missed others.
-const (
-	maxHits = 8
-	missed  = 4
-)
-
-// lane is what comes from one peer, which is handled by one goroutine at a time.
-type lane struct {
-	of    *link // nil: of all peers without a session
-	stuck atomic.Bool
-
-	mu      sync.Mutex
-	waiting []arrival
-	bytes   int // of them
-}
-
-// arrival is a frame, or a message that is to be received before it is one.
-type arrival struct {
-	message efa.Message
-	frame   []byte
-	long    *efa.Claimed
-}
-
-// maxOfStrangers is how many bytes of frames of peers without a session wait; they are sent again.
-const maxOfStrangers = 1 << 20
-
-func (v *receiver) start() {
-	v.wake = make(chan struct{}, 1)
-	v.current = &taker{}
-	go v.run(v.current)
-	v.r.served.Go(v.guard)
-}
-
-// guard puts another goroutine in the place of one that is held up: in one turn, or, most of the time, by
-// one peer. It ends when that which receives has ended, or is held up.
-func (v *receiver) guard() {
-	timer := clock.NewTimer(heldUp)
-	defer timer.Stop()
-	var seen uint64
-	var last *lane
-	hits := 0 // how often the goroutine was seen in that lane, of late
+// receive takes frames until the endpoint or the Remote ends, or until one begins a lane: then another goroutine
+// goes on receiving, and this one handles what is in the lane. So a message is handled where it was received, and
+// what comes from one peer never waits for what has come from another.
+func (r *Remote) receive() {
 	for {
-		if !v.armed.Load() {
-			select {
-			case <-v.wake:
-			case <-v.r.ctx.Done():
-			}
-		}
-		timer.Reset(heldUp)
-		select {
-		case <-timer.C:
-		case <-v.wake:
-		}
-		t := v.current
-		turn, in := t.turn.Load(), t.lane.Load()
-		within := turn&1 == 1
-		if within && in == last {
-			hits++
-		} else {
-			hits = max(0, hits-missed)
-		}
-		switch {
-		case t.over.Load():
-			return
-		case !within && turn == seen: // nothing comes
-			if v.armed.Store(false); t.turn.Load() != turn {
-				v.armed.Store(true)
-			}
-		case within && (turn == seen || hits >= maxHits) && v.replace(t, turn):
-			if v.r.ctx.Err() != nil {
-				return
-			}
-			turn, hits, v.current = 0, 0, &taker{}
-			go v.run(v.current)
-		}
-		seen, last = turn, in
-	}
-}
-
-// replace has a taker be replaced if it is still in the same turn, and what comes in its lane wait.
-func (v *receiver) replace(t *taker, turn uint64) bool {
-	l := t.lane.Load()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !t.turn.CompareAndSwap(turn, turn|replaced) {
-		return false
-	}
-	l.stuck.Store(true)
-	return true
-}
-
-// enter begins a turn in a lane.
-func (v *receiver) enter(t *taker, l *lane) uint64 {
-	t.lane.Store(l)
-	turn := t.turn.Add(1)
-	if !v.armed.Load() && v.armed.CompareAndSwap(false, true) {
-		select {
-		case v.wake <- struct{}{}:
-		default:
-		}
-	}
-	return turn
-}
-
-// run takes frames until the endpoint or the Remote ends, or another goroutine does it.
-func (v *receiver) run(t *taker) {
-	r := v.r
-	defer t.over.Store(true)
-	defer func() {
-		select {
-		case v.wake <- struct{}{}:
-		default:
-		}
-	}()
-	for {
-		d, err := r.ep.NextTag(r.ctx, efa.Match{Tag: tagFrames}, efa.OnePacket)
+		d, err := r.next()
 		var long *efa.TooLongError
+		var n *lane
 		switch {
 		case err == nil:
-			on := v.turn(t, arrival{message: d.Message, frame: d.Body})
+			n = r.sort(arrival{message: d.Message}, d.Body)
 			d.Release()
-			if !on {
-				t.lane.Load().catchUp(r)
-				return
-			}
-			runtime.Gosched() // the actors that have got something are next, on this processor
 		case errors.As(err, &long):
-			if !v.turn(t, arrival{message: long.Claimed.Message, long: long.Claimed}) {
-				t.lane.Load().catchUp(r)
-				return
-			}
+			n = r.sort(arrival{message: long.Claimed.Message, long: long.Claimed}, nil)
 		case r.ctx.Err() != nil:
+			r.served.Done()
 			return
-		case errors.Is(err, efa.ErrClosed), errors.Is(err, efa.ErrIO), errors.Is(err, efa.ErrBadState):
+		case isOver(err):
+			defer r.served.Done()
 			if r.names.closing() {
 				return
 			}
 			r.log.Error("remote: nothing is received any more", slog.Any("err", err))
 			for _, l := range r.names.all() {
-				l.fail(err)
+				r.served.Go(func() { l.fail(err) })
 			}
 			return
 		}
 		// Other errors are of the one message: its sender has failed.
+		if n != nil {
+			go r.receive() // in served, where this one is no more: Close may be called in a lane
+			n.run(r)
+			return
+		}
 	}
 }
 
-// turn handles what has come, or has it wait. It reports whether the taker is to go on.
-func (v *receiver) turn(t *taker, a arrival) bool {
-	l, in := v.r.names.of(a.message.From), &v.r.strangers
-	if l != nil && !a.isFor(kindHello) {
-		in = &l.lane
+// turns has each session get its turn: every so many frames the first of a few sessions is taken though it
+// is not the oldest there is, so that a long queue of others' frames holds nobody up.
+type turns struct {
+	frames uint64
+	due    []*link
+	buf    []byte // for a packet
+}
+
+const (
+	everyFrames = 256
+	inATurn     = 8
+)
+
+// next takes a frame: the oldest, or that of a session whose turn it is.
+func (r *Remote) next() (efa.Delivery, error) {
+	t := &r.turns
+	if t.frames++; t.frames%everyFrames < inATurn {
+		if len(t.due) == 0 {
+			t.due = r.names.all()
+		}
+		if n := len(t.due); n > 0 {
+			l := t.due[n-1]
+			t.due = t.due[:n-1]
+			if d, err := r.first(l); d.Body != nil || errors.As(err, new(*efa.TooLongError)) {
+				return d, err
+			}
+		}
 	}
-	if in.stuck.Load() && in.put(a) {
+	return r.ep.NextTag(r.ctx, efa.Match{Tag: tagFrames}, efa.OnePacket)
+}
+
+// first takes the oldest frame of a session, if there is one.
+func (r *Remote) first(l *link) (d efa.Delivery, err error) {
+	at, there := l.peer()
+	if !there {
+		return d, nil
+	}
+	op, err := r.ep.Start(&efa.PacketReq{From: at, Directed: true, Tagged: true, Tag: tagFrames, Buf: r.turns.buf})
+	if err != nil {
+		return d, err
+	}
+	op.Cancel() // unless it has found one
+	<-op.Done()
+	c, err := op.Wait(r.ctx)
+	if err == nil {
+		d = efa.Delivery{Message: c.Message, Body: r.turns.buf[:c.N]}
+	}
+	return d, err
+}
+
+// apart takes the frames of another tag, for which there is always a receive: they wait behind no other kind.
+func (r *Remote) apart(tag uint64) {
+	b := make([]byte, frameHead+maxHello)
+	for {
+		op, err := r.ep.Start(&efa.PacketReq{Tagged: true, Tag: tag, Buf: b})
+		if err != nil {
+			if isOver(err) || !r.pause(askAgain) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-op.Done():
+		case <-r.ctx.Done():
+			op.Cancel()
+			<-op.Done()
+			return
+		}
+		c, err := op.Wait(r.ctx)
+		var long *efa.TooLongError
+		switch {
+		case errors.As(err, &long):
+			r.counts.malformed.Add(1)
+			r.discard(long.Claimed)
+		case isOver(err):
+			return
+		case err != nil:
+		case c.N < frameHead || tagOf(b) != tag:
+			r.counts.malformed.Add(1)
+		default:
+			if n := r.sort(arrival{message: c.Message}, b[:c.N]); n != nil {
+				go n.run(r) // not in served: Close may be called there
+			}
+		}
+	}
+}
+
+// isOver reports whether an error is the end of the endpoint.
+func isOver(err error) bool {
+	return errors.Is(err, efa.ErrClosed) || errors.Is(err, efa.ErrIO) || errors.Is(err, efa.ErrBadState)
+}
+
+// pause waits a while, and reports whether the Remote is still there.
+func (r *Remote) pause(d time.Duration) bool {
+	timer := clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
 		return true
-	}
-	turn := v.enter(t, in)
-	v.r.arrived(in.of, a)
-	return t.turn.CompareAndSwap(turn, turn+1)
-}
-
-// isFor reports whether a frame is of a kind.
-func (a *arrival) isFor(k kind) bool { return len(a.frame) > 0 && kind(a.frame[0]) == k }
-
-// size is what it counts of the window.
-func (a *arrival) size() int { return a.message.N - frameHead + frameCost }
-
-// put has an arrival wait, and reports whether it does: else the lane is free.
-func (n *lane) put(a arrival) bool {
-	n.mu.Lock()
-	if !n.stuck.Load() {
-		n.mu.Unlock()
+	case <-r.ctx.Done():
 		return false
 	}
-	l, most := n.of, maxOfStrangers
-	if l != nil {
-		most = window
-	}
-	switch {
-	case a.isFor(kindPing): // it is in a session, as far as can be said now
-	case l != nil && a.isFor(kindCredit): // which is what senders here may be waiting for
-		n.mu.Unlock()
-		l.r.frame(l, &a.message, a.frame)
-		return true
-	case n.bytes < most:
-		a.frame = slices.Clone(a.frame)
-		n.bytes += a.size()
-		n.waiting = append(n.waiting, a)
-	case l != nil:
-		n.mu.Unlock()
-		l.r.counts.malformed.Add(1)
-		l.fail(violation("more than %d bytes of messages that were not handled", window))
-		return true
-	}
-	n.mu.Unlock()
-	return true
 }
 
-// catchUp handles what has waited until there is nothing more.
-func (n *lane) catchUp(r *Remote) {
+// sort finds the lane of what has come. It returns the lane if it is to be run.
+func (r *Remote) sort(a arrival, b []byte) *lane {
+	l, k := r.names.of(a.message.From), kind(0)
+	if len(b) >= frameHead {
+		k = kind(b[0])
+	}
+	switch {
+	case l != nil && (k == kindCredit || k == kindPing): // whatever was sent before them
+		r.frame(l, &a.message, b)
+	case l != nil && k != kindHello:
+		a.free = k == kindWelcome || k == kindReset || k == kindBye
+		return l.lane.put(r, a, b)
+	case k == kindHello || k == kindData || k == kindPing: // they are answered
+		if r.mayAnswer(&a.message) { // else they come again
+			return r.strangers.put(r, a, b)
+		}
+	default:
+		r.arrived(nil, &a, b)
+	}
+	return nil
+}
+
+func (r *Remote) mayAnswer(m *efa.Message) bool { return r.answers.may(m.Raw(), answersEvery, r.now()) }
+
+// lane is what comes from one peer, in its order, and is handled by one goroutine as long as there is something.
+// What is not the Remote's own may hold that up: a bounded mailbox that is full, a codec, a subscriber of dead
+// letters, a peer that does not send the rest of a long frame.
+type lane struct {
+	of   *link       // nil: of all peers without a session
+	over atomic.Bool // what waits is of no use any more
+
+	mu      sync.Mutex
+	running bool
+	bytes   int // of what waits
+	waiting arrivals
+	spare   arrivals // empty, to be used next
+}
+
+// arrivals are frames, one after the other.
+type arrivals struct {
+	list   []arrival
+	frames []byte
+	free   int // how many count nothing
+}
+
+// arrival is a frame, or a message that is to be received before it is one.
+type arrival struct {
+	message efa.Message
+	frame   int // bytes of it
+	long    *efa.Claimed
+	free    bool // it counts nothing of the window, as its sender has it
+}
+
+// maxFree is how many frames wait in a lane that count nothing. What is beyond that is dropped: it comes again, or
+// the peer's end is found out otherwise.
+const maxFree = 64
+
+// maxOfStrangers is how many bytes of frames of peers without a session wait; they are sent again.
+const maxOfStrangers = 1 << 20
+
+// size is what it counts of the window.
+func (a *arrival) size() int {
+	if a.free {
+		return 0
+	}
+	return a.message.N - frameHead + frameCost
+}
+
+// put has an arrival wait for its turn. It returns the lane if nobody runs it.
+func (n *lane) put(r *Remote, a arrival, b []byte) *lane {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.over.Load(), n.of == nil && n.bytes >= maxOfStrangers, a.free && n.waiting.free >= maxFree:
+		r.discard(a.long)
+		return nil
+	case a.free:
+		n.waiting.free++
+	case n.of != nil && n.bytes >= window:
+		r.counts.malformed.Add(1)
+		n.over.Store(true)
+		r.served.Go(func() { n.of.fail(violation("more than %d bytes of messages that were not handled", window)) })
+		r.discard(a.long)
+		return nil
+	}
+	a.frame = len(b)
+	n.bytes += a.size()
+	n.waiting.list, n.waiting.frames = append(n.waiting.list, a), append(n.waiting.frames, b...)
+	if n.running {
+		return nil
+	}
+	n.running = true
+	return n
+}
+
+// run handles what waits until there is nothing more.
+func (n *lane) run(r *Remote) {
 	for {
 		n.mu.Lock()
-		if len(n.waiting) == 0 || r.ctx.Err() != nil {
-			n.waiting, n.bytes = nil, 0
-			n.stuck.Store(false)
+		if len(n.waiting.list) == 0 {
+			n.waiting, n.spare = n.spare, arrivals{}
+			n.waiting.shrink(full / 16)
+			n.running = false
 			n.mu.Unlock()
 			return
 		}
-		a := n.waiting[0]
-		n.waiting = n.waiting[1:]
-		n.bytes -= a.size()
+		now := n.waiting
+		n.waiting, n.spare = n.spare, arrivals{}
 		n.mu.Unlock()
-		r.arrived(n.of, a)
+		b := now.frames
+		for i := range now.list {
+			a := &now.list[i]
+			n.mu.Lock()
+			n.bytes -= a.size()
+			n.mu.Unlock()
+			if !n.over.Load() && r.ctx.Err() == nil {
+				r.arrived(n.of, a, b[:a.frame])
+			} else {
+				r.discard(a.long)
+			}
+			b = b[a.frame:]
+		}
+		now.shrink(keepBuf)
+		n.mu.Lock()
+		n.spare = now
+		n.mu.Unlock()
+	}
+}
+
+// shrink empties arrivals, and keeps no more memory for the next ones than it says.
+func (x *arrivals) shrink(most int) {
+	clear(x.list)
+	x.list, x.frames, x.free = x.list[:0], x.frames[:0], 0
+	if cap(x.frames) > most || cap(x.list) > most/frameCost {
+		*x = arrivals{}
 	}
 }
 
 // arrived handles a frame of a link, or of a peer without one.
-func (r *Remote) arrived(l *link, a arrival) {
+func (r *Remote) arrived(l *link, a *arrival, b []byte) {
 	if a.long == nil {
-		r.frame(l, &a.message, a.frame)
+		r.frame(l, &a.message, b)
 		return
 	}
 	n := a.long.Message.N
@@ -274,20 +310,20 @@ func (r *Remote) arrived(l *link, a arrival) {
 		r.counts.malformed.Add(1)
 		r.warn("remote: frame dropped", slog.String("address", l.name), slog.Int("bytes", n), slog.Any("err", ErrTooLong))
 		_ = a.long.Discard(l.ctx)
-		r.dropped(l, &a)
+		r.dropped(l, a)
 		return
 	}
-	b := longs.Get().(*[]byte)
-	if cap(*b) < n {
-		*b = make([]byte, n)
+	buf := longs.Get().(*[]byte)
+	if cap(*buf) < n {
+		*buf = make([]byte, n)
 	}
-	if m, err := a.long.Recv(l.ctx, (*b)[:n]); err == nil {
-		r.frame(l, &m, (*b)[:m.N])
+	if m, err := a.long.Recv(l.ctx, (*buf)[:n]); err == nil {
+		r.frame(l, &m, (*buf)[:m.N])
 	} else {
-		r.dropped(l, &a)
+		r.dropped(l, a)
 	}
-	if cap(*b) <= keepBuf {
-		longs.Put(b)
+	if cap(*buf) <= keepBuf {
+		longs.Put(buf)
 	}
 }
 
@@ -304,12 +340,15 @@ func (r *Remote) dropped(l *link, a *arrival) {
 // longs are buffers for frames of more than a packet.
 var longs = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxDiscards is how many messages of peers without a link are thrown away at a time. What is beyond that
+// maxDiscards is how many messages without a session are thrown away at a time. What is beyond that
 // stays, and counts as its sender's unexpected messages.
 const maxDiscards = 4
 
-// discard throws a message of a peer without a link away, which takes as long as its sender likes.
+// discard throws a message that has no session away, which takes as long as its sender likes; nil is none.
 func (r *Remote) discard(c *efa.Claimed) {
+	if c == nil {
+		return
+	}
 	n := &r.discards
 	if n.Add(1) > maxDiscards {
 		n.Add(-1)
@@ -333,15 +372,13 @@ func (r *Remote) frame(l *link, m *efa.Message, b []byte) {
 	k, s, body := kind(b[0]), session(b), b[frameHead:]
 	switch k {
 	case kindHello:
-		if r.answers.may(m.Raw(), answersEvery, r.now()) { // else it comes again
-			r.greeters.hello(m, s, body)
-		}
+		r.greeters.hello(m, s, body)
 	case kindWelcome:
 		r.welcome(l, s, body)
 	case kindData, kindPing, kindBye, kindCredit:
 		switch {
 		case l == nil || l.mine != s:
-			if k != kindBye && k != kindCredit && r.answers.may(m.Raw(), answersEvery, r.now()) {
+			if (k == kindData || k == kindPing) && (l == nil || r.mayAnswer(m)) {
 				r.names.answer(m, appendHead(nil, kindReset, s)) // by the number that the frame had
 			}
 		case k == kindBye:
@@ -371,7 +408,7 @@ func (r *Remote) data(l *link, b []byte) {
 	in := reader{b: b, own: r.name, from: l.name}
 	var latest [2]string
 	var d decoder
-	for len(in.b) > 0 {
+	for len(in.b) > 0 && !l.lane.over.Load() {
 		e, codec, typ, body, err := in.next()
 		if err != nil {
 			r.counts.malformed.Add(1)

@@ -42,8 +42,8 @@ type Remote struct {
 	answers   rates // of frames that are answered
 	lines     rates // of what peers do, in the log
 	strangers lane  // frames of peers without a session
-	receiver  receiver
-	discards  atomic.Int32 // of messages of strangers
+	turns     turns
+	discards  atomic.Int32 // of messages without a session
 }
 
 // Connected is published on the system's EventStream when a process is there.
@@ -128,14 +128,14 @@ func (r *Remote) resolve(ctx context.Context, name string) (efa.Address, error) 
 // at once.
 func (r *Remote) send(at efa.Addr, b []byte, straight bool) error {
 	if straight {
-		return r.ep.SendTag(r.ctx, at, tagFrames, b, efa.Inject)
+		return r.ep.SendTag(r.ctx, at, tagOf(b), b, efa.Inject)
 	}
-	return r.ep.SendTag(r.ctx, at, tagFrames, b)
+	return r.ep.SendTag(r.ctx, at, tagOf(b), b)
 }
 
 // tell has a short frame leave without waiting for anything.
 func (r *Remote) tell(at efa.Addr, b []byte) error {
-	_, err := r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagFrames, Buf: b})
+	_, err := r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagOf(b), Buf: b})
 	return err
 }
 
@@ -223,7 +223,10 @@ func (r *Remote) begin() error {
 	if _, err := r.system.Root.SpawnNamed(actor.PropsFromFunc(r.spawns), spawner); err != nil {
 		return fmt.Errorf("remote: %w", err)
 	}
-	r.receiver.start()
+	r.served.Add(1) // as long as there is one that receives
+	go r.receive()
+	r.served.Go(func() { r.apart(tagHello) })
+	r.served.Go(func() { r.apart(tagCredit) })
 	r.served.Go(r.ping)
 	return nil
 }

@@ -185,7 +185,9 @@ func TestGoldenHabits(t *testing.T) {
 		require.Equal(t, e.ReadWaits, first("rdma/longread-first") == "EAGER_RTW", release)
 		write := scenario(t, release, "first/write:100").Packets[0]
 		var rtw wire.EagerRTW
-		_, err := rtw.Parse(write.Hex)
+		v, err := wire.Open(write.Hex)
+		require.NoError(t, err)
+		_, err = rtw.Read(&v)
 		require.NoError(t, err)
 		require.Equal(t, e.RMANoWait, rtw.RMAIOVCount > 0, release)
 
@@ -200,7 +202,9 @@ func TestGoldenHabits(t *testing.T) {
 		credits := scenario(t, release, "connid/longcts-credits")
 		i := slices.IndexFunc(credits.Packets, func(p golden.Packet) bool { return p.Type == "LONGCTS_RTR" })
 		var rtr wire.RTR
-		_, err = rtr.Parse(credits.Packets[i].Hex)
+		v, err = wire.Open(credits.Packets[i].Hex)
+		require.NoError(t, err)
+		_, err = rtr.Read(&v)
 		require.NoError(t, err)
 		require.EqualValues(t, 60000, rtr.MsgLength)
 		require.Equal(t, e.RTRWhole, rtr.RecvLength == 60000, release)

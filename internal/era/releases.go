@@ -129,7 +129,7 @@ var All = []Profile{
 		Name: "2.6",
 		Habits: settings.Habits{
 			Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite), RecvWindow: 16,
-			AlwaysConnID: true, DCUnasked: true,
+			AlwaysConnID: true, Unasked: true,
 		},
 		WriteData32: true, OneCompareIOV: true,
 	},
@@ -138,7 +138,7 @@ var All = []Profile{
 		Name: "main",
 		Habits: settings.Habits{
 			Limited: true, Features: upTo(wire.FeaturePeerError), RecvWindow: 16,
-			AlwaysConnID: true, DCUnasked: true, PeerErrors: wire.PeerErrorForm20,
+			AlwaysConnID: true, Unasked: true, PeerErrors: wire.PeerErrorForm20,
 		},
 		P2P: true, WriteData32: true, OneCompareIOV: true,
 	},
@@ -147,7 +147,7 @@ var All = []Profile{
 		Name: "main28",
 		Habits: settings.Habits{
 			Limited: true, Features: upTo(wire.FeaturePeerError), RecvWindow: 16,
-			AlwaysConnID: true, DCUnasked: true, PeerErrors: wire.PeerErrorForm28,
+			AlwaysConnID: true, Unasked: true, PeerErrors: wire.PeerErrorForm28,
 		},
 		P2P: true, WriteData32: true, OneCompareIOV: true,
 	},
@@ -156,7 +156,7 @@ var All = []Profile{
 		Name: "2.7",
 		Habits: settings.Habits{
 			Limited: true, Features: upTo(wire.FeaturePeerError), RecvWindow: 16,
-			AlwaysConnID: true, DCUnasked: true, PeerErrors: wire.PeerErrorForm24,
+			AlwaysConnID: true, Unasked: true, PeerErrors: wire.PeerErrorForm24,
 		},
 		P2P: true, WriteData32: true, OneCompareIOV: true,
 	},

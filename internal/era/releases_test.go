@@ -64,7 +64,7 @@ func TestReleasesAge(t *testing.T) {
 		}
 		for what, have := range map[string][2]bool{
 			"AlwaysConnID": {old.AlwaysConnID, p.AlwaysConnID},
-			"DCUnasked":    {old.DCUnasked, p.DCUnasked},
+			"Unasked":      {old.Unasked, p.Unasked},
 			"P2P":          {old.P2P, p.P2P},
 			"WriteData32":  {old.WriteData32, p.WriteData32},
 		} {

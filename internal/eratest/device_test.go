@@ -185,7 +185,9 @@ func TestDeviceHandshake(t *testing.T) {
 		d.status = device.StatusOK
 		require.Equal(t, 1, qp.Poll(c))
 		var got wire.Handshake
-		_, err := got.Parse(d.slot)
+		v, err := wire.Open(d.slot)
+		require.NoError(t, err)
+		_, err = got.Read(&v)
 		require.NoError(t, err)
 		want := h
 		want.Features = p.Knows(all)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/internal/era"
-	"github.com/efactor/efactor/wire"
+	"github.com/efactor/efactor/internal/wiretext"
 )
 
 // FuzzJudge shows a judge any sequence of packets. Whatever they are, it ends with a
@@ -40,7 +40,7 @@ func FuzzJudge(f *testing.F) {
 			require.ErrorAs(t, err, &fault)
 			require.NotEmpty(t, fault.Rule)
 			require.NotEmpty(t, fault.Why)
-			require.Equal(t, wire.Summary(p), fault.Packet)
+			require.Equal(t, wiretext.Summary(p), fault.Packet)
 		}
 	})
 }

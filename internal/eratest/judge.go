@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/efactor/efactor/internal/era"
+	"github.com/efactor/efactor/internal/wiretext"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -77,7 +78,7 @@ func (j *Judge) Sent(packet []byte, to wire.RawAddr) error {
 }
 
 func (j *Judge) explain(f *Fault, packet []byte) error {
-	f.Era, f.Packet = j.profile.Name, wire.Summary(packet)
+	f.Era, f.Packet = j.profile.Name, wiretext.Summary(packet)
 	return f
 }
 
@@ -121,7 +122,7 @@ func (j *Judge) take(b []byte, from wire.RawAddr) *Fault {
 	case wire.TypePeerError:
 		e := p.(*wire.PeerError)
 		if form := j.profile.PeerErrors; e.Form != form {
-			return bad(RuleForm, "a PEER_ERROR of %d bytes, not %d", e.Len(), form.Len())
+			return bad(RuleForm, "a PEER_ERROR of %d bytes, another release's", len(b))
 		}
 		s.aborted(e)
 		return nil

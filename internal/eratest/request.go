@@ -67,8 +67,8 @@ func (j *Judge) request(s *side, p wire.Packet, v *view, n int) *Fault {
 	}
 	o := v.opts
 	switch {
-	case o.HasRawAddr && n != p.Len():
-		return bad(RuleRawAddr, "headers of %d bytes, which should be %d", n, p.Len())
+	case o.HasRawAddr && n != len(p.Append(nil)):
+		return bad(RuleRawAddr, "headers of %d bytes, which should be %d", n, len(p.Append(nil)))
 	case !o.HasRawAddr && !s.greeted:
 		return bad(RuleIntroduction, "no raw address, but HANDSHAKE has not gone out")
 	case !o.HasRawAddr && j.says.Has(wire.FeatureConstantHeader):

@@ -36,7 +36,7 @@ type Fault struct {
 	Era    string // the profile's name
 	Rule   Rule
 	Why    string
-	Packet string // as wire.Summary describes it
+	Packet string // as wiretext.Summary describes it
 }
 
 // Error implements error.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/wiretext"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -178,7 +179,7 @@ func features() map[string]bool {
 func handshakeFields() map[string]bool {
 	all := wire.Handshake{HasConnID: true, HasHostID: true, HasDeviceVersion: true, HasUserRecvQP: true, HasP2P: true}
 	names := map[string]bool{}
-	for word := range strings.FieldsSeq(wire.Summary(all.Append(nil))) {
+	for word := range strings.FieldsSeq(wiretext.Summary(all.Append(nil))) {
 		if name, _, ok := strings.Cut(word, "="); ok {
 			names[name] = true
 		}

@@ -107,6 +107,8 @@ type QP struct {
 	poison string    // the method that panics
 	memory []*Memory // of the other sides
 
+	// RefuseAHs is how many of the next address handles are refused.
+	RefuseAHs int
 	// Beats is the pulse of all peers' processes.
 	Beats uint32
 	// HeldBack are the queue pairs that are held back.
@@ -160,6 +162,10 @@ func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, _ uint32) error {
 // CreateAH implements device.QP.
 func (q *QP) CreateAH(gid device.GID) (device.AH, error) {
 	q.enter("CreateAH")
+	if q.RefuseAHs > 0 {
+		q.RefuseAHs--
+		return 0, ErrRefused
+	}
 	ah, ok := q.ahs[gid]
 	if !ok {
 		ah = device.AH(len(q.gids))

@@ -38,7 +38,7 @@ func (w *words) or(name string, def uint64) uint64 {
 	return def
 }
 
-// Packet reads a packet from x in the words of wire.Summary: its type, fields by
+// Packet reads a packet from x in the words of wiretext.Summary: its type, fields by
 // the specification's names, len bytes of the pattern with seed. raw_addr and
 // connid without a value stand for x's own. What a correct sender wouldn't do:
 //

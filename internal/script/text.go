@@ -10,6 +10,7 @@ import (
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/internal/wiretext"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -30,10 +31,10 @@ func (r *Rig) TakeLog() string {
 	return out
 }
 
-// Text describes a packet in the words of wire.Summary, with names for the
+// Text describes a packet in the words of wiretext.Summary, with names for the
 // addresses that the rig knows.
 func (r *Rig) Text(b []byte) string {
-	s := pieces.ReplaceAllStringFunc(wire.Summary(b), r.namePiece)
+	s := pieces.ReplaceAllStringFunc(wiretext.Summary(b), r.namePiece)
 	for _, x := range r.remotes {
 		s = strings.ReplaceAll(s, x.Addr.String(), x.Name)
 		s = strings.ReplaceAll(s, fmt.Sprintf("connid=0x%x", x.Addr.ConnID()), "connid="+x.Name)
@@ -64,7 +65,7 @@ func payload(b []byte) string {
 	return contents(b[h:], int(off))
 }
 
-// pieces are the entries of rma_iov and read_iov in wire.Summary.
+// pieces are the entries of rma_iov and read_iov in wiretext.Summary.
 var pieces = regexp.MustCompile(`0x[0-9a-f]+\+\d+@\d+`)
 
 func (r *Rig) namePiece(s string) string {

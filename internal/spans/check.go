@@ -7,8 +7,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/efactor/efactor/actors/telemetry"
 )
 
 // Check returns the errors in spans.
@@ -40,22 +38,22 @@ func Check(list []sdk.ReadOnlySpan) (wrong []string) {
 
 // checkNames looks for names that the tables do not have.
 func checkNames(s sdk.ReadOnlySpan, bad func(string, ...any)) {
-	known := func(table []telemetry.Name, name string) bool {
-		return slices.ContainsFunc(table, func(n telemetry.Name) bool { return n.Name == name })
+	known := func(table []Name, name string) bool {
+		return slices.ContainsFunc(table, func(n Name) bool { return n.Name == name })
 	}
 	attributes := func(where string, attrs []attribute.KeyValue) {
 		for _, kv := range attrs {
-			if !known(telemetry.Attributes, string(kv.Key)) {
+			if !known(Attributes, string(kv.Key)) {
 				bad("attribute %s of %s is not in the table", kv.Key, where)
 			}
 		}
 	}
-	if !known(telemetry.Spans, s.Name()) {
+	if !known(Spans, s.Name()) {
 		bad("span %s is not in the table", s.Name())
 	}
 	attributes("span "+s.Name(), s.Attributes())
 	for _, e := range s.Events() {
-		if !known(telemetry.Events, e.Name) {
+		if !known(Events, e.Name) {
 			bad("event %s is not in the table", e.Name)
 		}
 		attributes("event "+e.Name, e.Attributes)

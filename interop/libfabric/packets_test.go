@@ -10,6 +10,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/tap"
+	"github.com/efactor/efactor/internal/wiretext"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
@@ -55,7 +56,7 @@ func (p *packets) Packet(r tap.Record) {
 	if len(r.Packet) > 0 {
 		p.counts[sent{r.Out, wire.Type(r.Packet[0])}]++
 	}
-	p.note("%s %d:%d %s", way, r.From.QPN(), r.To.QPN(), wire.Summary(r.Packet))
+	p.note("%s %d:%d %s", way, r.From.QPN(), r.To.QPN(), wiretext.Summary(r.Packet))
 }
 
 func (p *packets) note(format string, args ...any) {

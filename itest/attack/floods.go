@@ -18,12 +18,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
 // floodKinds are what one process sends without end to another, above the device.
-var floodKinds = []string{"open", "ping", "reset", "hello", "slow names", "codec", "spawn"}
+var floodKinds = []string{"open", "ping", "reset", "hello", "slow names", "codec", "spawn", "messages", "slow actor"}
 
 const (
 	floodRole = "flood"
@@ -78,11 +80,17 @@ func (t *trial) flood(kind string, each time.Duration) (good bool, err error) {
 	}
 	debug.FreeOSMemory()
 	before, most := resident(), uint64(0)
-	p, err := t.flooder(v, kind, each)
-	if err != nil {
-		return false, err
+	foes := 1
+	if kind == "messages" || kind == "slow actor" {
+		foes = 2 // neither of which has all of the time
 	}
-	defer p.kill()
+	for range foes {
+		p, err := t.flooder(v, kind, each)
+		if err != nil {
+			return false, err
+		}
+		defer p.kill()
+	}
 	during := " during a flood of " + strings.ToUpper(kind)
 	good = true
 	for began := clock.System.Now(); good && clock.System.Now().Sub(began) < each; _ = pause(t.ctx, 5*time.Millisecond) {
@@ -161,10 +169,8 @@ func runFlood(r role, in io.Reader, out *line) error {
 		return err
 	}
 	f := flooder{liar: l, mine: l.ep.Address().String()}
-	if r.Only == "codec" || r.Only == "spawn" {
-		if f.theirs, err = l.session(ctx, 77, f.mine); err != nil {
-			return err
-		}
+	if err := f.enter(ctx, r.Only); err != nil {
+		return err
 	}
 	if r.Only == "slow names" {
 		if f.names, err = silentNames(ctx, 200); err != nil {
@@ -190,6 +196,7 @@ func runFlood(r role, in io.Reader, out *line) error {
 		now := sent.Load()
 		out.say(news{Did: "sent", Number: now - last})
 		last = now
+		_ = f.enter(ctx, r.Only) // it ends with ctx
 	}
 	senders.Wait()
 	return nil
@@ -199,8 +206,20 @@ func runFlood(r role, in io.Reader, out *line) error {
 type flooder struct {
 	*liar
 	mine   string
-	theirs uint64   // the number of a session
-	names  []string // of places that do not answer
+	theirs atomic.Uint64 // the number of a session
+	names  []string      // of places that do not answer
+}
+
+// enter begins a session for the kinds that need one, or the next where that was ended.
+func (f *flooder) enter(ctx context.Context, kind string) error {
+	if !slices.Contains([]string{"codec", "spawn", "messages", "slow actor"}, kind) {
+		return nil
+	}
+	theirs, err := f.session(ctx, 77, f.mine)
+	if err == nil {
+		f.theirs.Store(theirs)
+	}
+	return err
 }
 
 func (f *flooder) send(ctx context.Context, kind string, rng *rand.Rand) error {
@@ -217,11 +236,17 @@ func (f *flooder) send(ctx context.Context, kind string, rng *rand.Rand) error {
 	case "slow names":
 		return f.act(ctx, actHello, rng.Uint64(), saying(f.mine, f.names[rng.IntN(len(f.names))]))
 	case "codec":
-		return f.act(ctx, actData, f.theirs, envelope(echoActor, nowhere, "no such codec", "nothing", nil))
+		return f.act(ctx, actData, f.theirs.Load(), envelope(echoActor, nowhere, "no such codec", "nothing", nil))
+	case "messages":
+		return f.act(ctx, actData, f.theirs.Load(), envelope(sinkActor, f.mine, "", touch, nil))
+	case "slow actor":
+		return f.act(ctx, actData, f.theirs.Load(), envelope(slowActor, f.mine, "", touch, nil))
 	default:
-		return f.act(ctx, actData, f.theirs, envelope("efactor-spawner", f.mine, "efactor", "spawn", appendText(appendText(nil, "none"), "")))
+		return f.act(ctx, actData, f.theirs.Load(), envelope("efactor-spawner", f.mine, "efactor", "spawn", appendText(appendText(nil, "none"), "")))
 	}
 }
+
+var touch = string(new(actor.Touch).ProtoReflect().Descriptor().FullName())
 
 // silentNames are places that take connections and say nothing.
 func silentNames(ctx context.Context, n int) (names []string, err error) {

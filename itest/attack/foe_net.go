@@ -102,13 +102,18 @@ const (
 	actWelcome = 2
 	actData    = 3
 
-	actTag     = 0xAC<<56 | 1
-	actVersion = 2
+	actTag      = 0xAC<<56 | 1
+	actHelloTag = 0xAC<<56 | 3
+	actVersion  = 3
 )
 
 // act sends a frame of remote.
 func (l *liar) act(ctx context.Context, kind byte, session uint64, body []byte) error {
-	return l.ep.SendTag(ctx, l.to, actTag, append(binary.LittleEndian.AppendUint64([]byte{kind}, session), body...))
+	tag := uint64(actTag)
+	if kind == actHello {
+		tag = actHelloTag
+	}
+	return l.ep.SendTag(ctx, l.to, tag, append(binary.LittleEndian.AppendUint64([]byte{kind}, session), body...))
 }
 
 func appendText(b []byte, s string) []byte {

@@ -29,7 +29,11 @@ type service struct {
 	serving sync.WaitGroup
 }
 
-const echoActor = "echo"
+const (
+	echoActor = "echo"
+	sinkActor = "sink" // takes messages and says nothing
+	slowActor = "slow" // the same, slowly and with a mailbox that is soon full
+)
 
 func quiet() *actor.ActorSystem {
 	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
@@ -59,8 +63,14 @@ func openService(ctx context.Context, s efa.Setup, hostport string) (_ *service,
 	if err != nil {
 		return nil, err
 	}
-	_, err = v.system.Root.SpawnNamed(echoing, echoActor)
-	return v, err
+	taking := actor.PropsFromFunc(func(actor.Context) {})
+	slowly := actor.PropsFromFunc(func(actor.Context) { _ = pause(context.Background(), time.Millisecond) }, actor.WithMailbox(actor.Bounded(16)))
+	for name, props := range map[string]*actor.Props{echoActor: echoing, sinkActor: taking, slowActor: slowly} {
+		if _, err = v.system.Root.SpawnNamed(props, name); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
 }
 
 // echoing is an actor that answers.

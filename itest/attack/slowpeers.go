@@ -335,7 +335,7 @@ func (t *trial) takesNothing(v *service) error {
 		defer cancel()
 		var welcoming sync.WaitGroup
 		welcoming.Go(func() {
-			d, err := l.ep.NextTag(ctx, efa.Match{Tag: actTag})
+			d, err := l.ep.NextTag(ctx, efa.Match{Tag: actHelloTag})
 			if err != nil {
 				return
 			}

@@ -52,7 +52,15 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 		if c.QPNs != nil {
 			c.QPN = c.QPNs[i]
 		}
-		qp, err := x.OpenQP(c)
+		sc := c
+		if c.Resent != nil {
+			sc.Resent = func(wr *device.SendWR) {
+				own := *wr
+				own.AH = q.subs[i].own[wr.AH]
+				c.Resent(&own)
+			}
+		}
+		qp, err := x.OpenQP(sc)
 		if err != nil {
 			err = errors.Join(err, q.closeSubs())
 			d.users.Release()

@@ -26,8 +26,9 @@ type Config struct {
 	Clock   clock.Clock // read only while resends wait
 
 	QPN      uint16
-	Depth    int   // most sends outstanding until polled
-	RNRRetry uint8 // resends before StatusRNR; Forever: no end
+	Depth    int                  // most sends outstanding until polled
+	RNRRetry uint8                // resends before StatusRNR; Forever: no end
+	Resent   func(*device.SendWR) // device.QPConfig's
 
 	// RNRDelay is the time before the first resend; it doubles up to 64-fold
 	// for the following ones. 0: DefaultRNRDelay.

@@ -148,6 +148,8 @@ func (q *QP) resend() {
 		st := q.launch(&r.wr, r.token(i))
 		if st == Unsent {
 			st = device.StatusRNR // as if the receiver had not been ready
+		} else if q.cfg.Resent != nil {
+			q.cfg.Resent(&r.wr)
 		}
 		switch {
 		case st == Pending:

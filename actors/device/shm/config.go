@@ -76,6 +76,7 @@ type Config struct {
 	// Files keeps memory that others reach in files of Dir, for processes in several
 	// namespaces of process numbers (containers), or that may not read each other's memory.
 	// Otherwise it is memory that no process can cut. See the package's documentation on trust.
+	// A process without a /proc of its namespace has Files in any case, and Logger says so.
 	Files bool
 
 	// RNRDelay is the time before the first device resend; it doubles for the

@@ -51,6 +51,11 @@ func Open(cfg Config) (device.Device, error) {
 			cfg.Logger.Warn("shm: other users can keep processes from meeting", "why", err)
 		}
 	}
+	if !cfg.Files && pidSpace() == 0 {
+		cfg.Logger.Warn("shm: memory is in files, as of Config.Files: without that, processes of other namespaces are out of reach; "+
+			"mount a /proc of this namespace (unshare --mount-proc)", "why", errNumbers)
+		cfg.Files = true
+	}
 	f, err := openDirectory(cfg.Dir)
 	if err != nil {
 		return nil, err
@@ -63,7 +68,7 @@ func Open(cfg Config) (device.Device, error) {
 	case cfg.GID != (device.GID{}):
 		f.gid = cfg.GID
 	case !cfg.Files:
-		f.gid = f.gidWithin(pidSpace(), namespace("user"), rootCapabilities())
+		f.gid = f.gidWithin(pidSpace(), namespace("/proc", "user"), rootCapabilities())
 	}
 	vs := newMappings(f, cfg.Logger)
 	w, err := f.startWatcher(vs)
@@ -115,7 +120,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 	}
 	q, err := nic.New(nic.Config{
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
-		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
+		RNRRetry: c.RNRRetry, Resent: c.Resent, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, FindsAH: true,
 		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Pulser: p, Holder: p, Explainer: &p.reason,
 		Datagram: c.Type == device.UD,

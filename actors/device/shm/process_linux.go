@@ -36,6 +36,8 @@ var (
 	errOver = fmt.Errorf("shm: the process has ended: %w", unix.ESRCH)
 	// errFault: nothing is mapped there, or not with that right.
 	errFault = errors.New("shm: bad address")
+	// errNumbers: which process has a number cannot be told.
+	errNumbers = errors.New("/proc has not the process numbers of this process's namespace")
 )
 
 // proc is a process in whose memory regions lie.
@@ -147,6 +149,9 @@ func (p *proc) move(kind device.WR, local []byte, addr uint64) error {
 // which the second is a name in parentheses with any characters in it. In the process's own
 // line qemu's user mode shows each thread another time.
 func startOf(pid int) (uint64, error) {
+	if pidSpace() == 0 {
+		return 0, errNumbers
+	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, pid))
 	if err != nil {
 		return 0, err
@@ -160,12 +165,21 @@ func startOf(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[starttime], 10, 64)
 }
 
-// pidSpace identifies the namespace of process numbers here; 0 without /proc.
-var pidSpace = sync.OnceValue(func() uint64 { return namespace("pid") })
+// pidSpace identifies the namespace of process numbers here; 0 without a /proc that has these numbers.
+var pidSpace = sync.OnceValue(func() uint64 { return pidSpaceIn("/proc") })
+
+// pidSpaceIn is pidSpace for a /proc. Below "unshare -pf" it has the numbers of the namespace that the
+// process comes from: ours are other processes' there.
+func pidSpaceIn(proc string) uint64 {
+	if self, err := os.Readlink(proc + "/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return 0
+	}
+	return namespace(proc, "pid")
+}
 
 // namespace identifies a namespace of this process; 0 without /proc.
-func namespace(kind string) uint64 {
-	st, err := os.Stat("/proc/self/ns/" + kind)
+func namespace(proc, kind string) uint64 {
+	st, err := os.Stat(proc + "/self/ns/" + kind)
 	if err != nil {
 		return 0
 	}

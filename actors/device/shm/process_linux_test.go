@@ -372,6 +372,37 @@ func (r *records) Handle(_ context.Context, rec slog.Record) error {
 	return nil
 }
 
+// TestOtherNumbers: without a /proc that has the numbers of this process's namespace (below "unshare -pf") a
+// number there is another process's. Memory is in files then, with a warning, as if they had been asked for.
+func TestOtherNumbers(t *testing.T) {
+	proc := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(proc, "1", "ns"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(proc, "1", "ns", "pid"), nil, 0o600))
+	require.Zero(t, pidSpaceIn(proc), "no /proc")
+	require.NoError(t, os.Symlink("1", filepath.Join(proc, "self")))
+	require.Zero(t, pidSpaceIn(proc), "another namespace's")
+	require.NoError(t, os.Rename(filepath.Join(proc, "1"), filepath.Join(proc, strconv.Itoa(os.Getpid()))))
+	require.NoError(t, os.Remove(filepath.Join(proc, "self")))
+	require.NoError(t, os.Symlink(strconv.Itoa(os.Getpid()), filepath.Join(proc, "self")))
+	require.NotZero(t, pidSpaceIn(proc))
+
+	dir := fabricDir(t)
+	asked, err := Open(Config{Dir: dir, Files: true})
+	require.NoError(t, err)
+	defer func(f func() uint64) { pidSpace = f }(pidSpace)
+	pidSpace = func() uint64 { return 0 }
+	log := &records{Handler: slog.NewTextHandler(&bytes.Buffer{}, nil)}
+	d, err := Open(Config{Dir: dir, Logger: slog.New(log)})
+	require.NoError(t, err)
+	require.Equal(t, asked.Info().GID, d.Info().GID)
+	require.Len(t, log.lines, 1)
+	require.Contains(t, log.lines[0], "unshare --mount-proc")
+	_, err = d.RegisterForeign(os.Getpid(), 1, 1, remoteAll)
+	require.ErrorIs(t, err, errNumbers)
+	require.NoError(t, d.Close())
+	require.NoError(t, asked.Close())
+}
+
 // The kernel does not let us at the memory: requests end, they are counted, and an
 // operator can find out why.
 func TestForeignDenied(t *testing.T) {

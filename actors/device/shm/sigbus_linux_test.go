@@ -256,18 +256,21 @@ func TestOtherMemory(t *testing.T) {
 }
 
 // TestOtherNamespace: a process in another namespace of process numbers has another GID, and
-// with Config.Files on both sides the same.
+// with Config.Files on both sides the same; without a /proc of that namespace, as here, it has them unasked.
 func TestOtherNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making a namespace takes root")
 	}
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	c := newCutter(t, true)
-	v := &cutPeer{process: startWith(t, attr, "cut", c.dir, true)}
-	_, err := fmt.Sscan(v.line(t), &v.key, &v.addr)
-	require.NoError(t, err)
-	c.greet(v)
-	v.end(t)
+	v := &cutPeer{}
+	for _, files := range []bool{true, false} {
+		v.process = startWith(t, attr, "cut", c.dir, files)
+		_, err := fmt.Sscan(v.line(t), &v.key, &v.addr)
+		require.NoError(t, err)
+		c.greet(v)
+		v.end(t)
+	}
 
 	c = newCutter(t, false)
 	v.process = startWith(t, attr, "cut", c.dir, false)

@@ -85,7 +85,7 @@ func newQP(d *Device, qpn uint16, cfg *device.QPConfig) (*QP, error) {
 	}
 	ncfg := nic.Config{
 		Carrier: c, Clock: d.fab.clk, QPN: qpn, Depth: cfg.SQDepth,
-		RNRRetry: cfg.RNRRetry, RNRDelay: d.fab.cfg.RNRDelay,
+		RNRRetry: cfg.RNRRetry, Resent: cfg.Resent, RNRDelay: d.fab.cfg.RNRDelay,
 		MTU: mtu, CopiesAtPost: d.info.CopiesAtPost,
 		RDMARead: d.info.RDMARead, RDMAWrite: d.info.RDMAWrite, MaxRDMA: d.info.MaxRDMA,
 		LocalKeys: d.info.LocalKeys, UnsolicitedWrite: d.info.UnsolicitedWrite, Regions: d.regions,

@@ -24,6 +24,7 @@ type Record struct {
 	Packet []byte
 
 	Again  bool // a packet that was sent before, and met RNR or a cut connection
+	Own    bool // Again, by a software device itself: no request to it
 	Kind   device.WR
 	HasImm bool
 	Imm    uint32
@@ -53,15 +54,13 @@ type tapped struct {
 
 // OpenQP implements device.Device.
 func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
+	t := &tappedQP{sink: d.sink, scratch: make([]byte, d.info.MTU)}
+	cfg.Resent = func(wr *device.SendWR) { t.sent(wr, true) }
 	qp, err := d.Device.OpenQP(cfg)
 	if err != nil {
 		return nil, err
 	}
-	t := &tappedQP{
-		QP: qp, sink: d.sink,
-		self:    []wire.RawAddr{wire.MakeRawAddr(d.info.GID, qp.QPN(), cfg.QKey)},
-		scratch: make([]byte, d.info.MTU),
-	}
+	t.QP, t.self = qp, []wire.RawAddr{wire.MakeRawAddr(d.info.GID, qp.QPN(), cfg.QKey)}
 	if paths := qp.Paths(); paths != nil {
 		t.self = t.self[:0]
 		for _, x := range paths {
@@ -112,6 +111,12 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 	if err := q.QP.PostSend(wr); err != nil {
 		return err
 	}
+	q.sent(wr, false)
+	return nil
+}
+
+// sent records a request, or, if it is the device's own, that the device carries out one once more.
+func (q *tappedQP) sent(wr *device.SendWR, own bool) {
 	packet := wr.Header
 	switch {
 	case wr.Kind != device.WRSend:
@@ -125,9 +130,8 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 		Time: q.sink.Now(), Out: true,
 		From: q.selfOn(wr.AH), To: wire.MakeRawAddr(q.gid(wr.AH), wr.QPN, wr.QKey), Packet: packet,
 		Kind: wr.Kind, HasImm: wr.HasImm, Imm: wr.Imm, Len: wr.Len(),
-		RKey: wr.RKey, Remote: wr.Remote, Again: wr.Again,
+		RKey: wr.RKey, Remote: wr.Remote, Again: wr.Again || own, Own: own,
 	})
-	return nil
 }
 
 // Poll implements device.QP.

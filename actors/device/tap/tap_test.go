@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/multi"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/device/tap"
 	"github.com/efactor/efactor/internal/devicetest"
@@ -73,6 +75,53 @@ func TestRecords(t *testing.T) {
 		{Time: 15e9, From: from, To: other, Packet: []byte("headbody"), Len: 8},
 		{Time: 20e9, From: from, To: other, Packet: []byte("body"), Len: 4},
 	}, rec.Take(), "with and without address handle")
+}
+
+// TestResent: what a device sends again by itself is recorded as such, on the path that it takes.
+func TestResent(t *testing.T) {
+	f, err := sim.New(sim.Config{Virtual: true, InOrder: true})
+	require.NoError(t, err)
+	open := func() device.Device {
+		var nets []device.Device
+		for net := range 2 {
+			d, err := f.OpenDevice(sim.DeviceConfig{Net: net})
+			require.NoError(t, err)
+			nets = append(nets, d)
+		}
+		d, err := multi.Open(nets...)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		return d
+	}
+	rec := tap.NewRecorder(f.Clock())
+	a, err := tap.Wrap(open(), rec).OpenQP(device.QPConfig{QKey: 100, RNRRetry: 2})
+	require.NoError(t, err)
+	b, err := open().OpenQP(device.QPConfig{QKey: 101})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()); require.NoError(t, a.Close()) }()
+	ours, theirs := a.Paths()[1], b.Paths()[1]
+	to, err := a.CreateAH(theirs.Info.GID)
+	require.NoError(t, err)
+
+	require.NoError(t, a.PostSend(&device.SendWR{AH: to, QPN: theirs.QPN, QKey: 101, Header: []byte("head"), Payload: []byte("body")}))
+	var c [1]device.Completion
+	for n := 0; a.Poll(c[:]) == 0; n++ {
+		require.Less(t, n, 1000)
+		if !f.Step() {
+			f.AdvanceTo(f.Clock().Now().Add(20 * time.Microsecond))
+		}
+	}
+	require.Equal(t, device.StatusRNR, c[0].Status)
+	want := tap.Record{
+		Out: true, From: wire.MakeRawAddr(ours.Info.GID, ours.QPN, 100), To: wire.MakeRawAddr(theirs.Info.GID, theirs.QPN, 101),
+		Packet: []byte("headbody"), Len: 8,
+	}
+	got := rec.Take()
+	require.Len(t, got, 3)
+	for i, r := range got {
+		want.Again, want.Own, want.Time = i > 0, i > 0, r.Time
+		require.Equal(t, want, r)
+	}
 }
 
 // block is a pcapng block as the test's reader understands it.

@@ -95,7 +95,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 	}
 	q, err := nic.New(nic.Config{
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn, Depth: c.SQDepth,
-		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
+		RNRRetry: c.RNRRetry, Resent: c.Resent, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
 		Slots: c.RQDepth, Recv: recv, Stride: a.stride(), Regions: a.regions, Windows: a.regions, Plain: a.regions, Holder: holder{p}, Explainer: &p.refusals,
 		Datagram: c.Type == device.UD,

@@ -79,11 +79,12 @@ func (d *dialer) connected(l *lane) {
 
 // again dials a lane once more that was closed before there was a reply: the other side may
 // have been short of connections or descriptors. What is to be sent waits for the reply. The
-// session begins anew, since the other side may have taken the first one.
-func (d *dialer) again(l *lane, why error) bool {
+// session begins anew, since the other side may have taken the first one. The error is why the lane is not
+// dialed: the one that ended it, or what this side lacks.
+func (d *dialer) again(l *lane, why error) error {
 	s := l.s
 	if !reset(why) || s.r.doubt || s.tries == maxTries || d.p.dev.cfg.Clock.Now().Sub(s.began) > d.p.timeout {
-		return false
+		return why
 	}
 	s.tries++
 	if l.no == 0 {
@@ -92,13 +93,13 @@ func (d *dialer) again(l *lane, why error) bool {
 	}
 	next, err := d.open(s, l.no)
 	if err != nil {
-		return false
+		return err
 	}
 	next.age = l.age // one timeout for all of them
 	next.out, l.out = l.out, out{}
 	d.p.reqs.move(l, next)
 	d.p.closeLane(l)
-	return true
+	return nil
 }
 
 // maxTries is how many connections of a session may be closed so, within Config.Timeout.

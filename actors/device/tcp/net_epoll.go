@@ -87,9 +87,10 @@ func (n *network) add(fd int, id int32) error {
 	return n.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, id, 0)
 }
 
-// watch watches a lane's descriptor for edges.
-func (n *network) watch(l *lane, fd int) error {
-	return n.control(unix.EPOLL_CTL_ADD, fd, edges, l.id, n.p.conns[l.id].gen)
+// watch watches a lane's descriptor for edges, by EPOLL_CTL_ADD. By EPOLL_CTL_MOD it begins anew: what is there
+// already makes an edge once more.
+func (n *network) watch(op int, l *lane, fd int) error {
+	return n.control(op, fd, edges, l.id, n.p.conns[l.id].gen)
 }
 
 func (n *network) unwatch(fd int) { _ = unix.EpollCtl(n.ep, unix.EPOLL_CTL_DEL, fd, nil) }
@@ -210,9 +211,12 @@ func (n *network) dial(l *lane, to address) error {
 		return err
 	}
 	l.sock = fd
-	err = unix.Connect(fd, sockaddr(to))
-	if err == nil || errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
-		err = n.watch(l, fd)
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Connect(fd, sockaddr(to))
+	}
+	began := errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EALREADY) || errors.Is(err, unix.EISCONN) // the last two after EINTR
+	if err == nil || began {
+		err = n.watch(unix.EPOLL_CTL_ADD, l, fd)
 	}
 	return err
 }
@@ -238,7 +242,6 @@ func (n *network) newSocket() (socket, error) {
 
 // dialed reports how the connecting of a lane's socket ended.
 func (n *network) dialed(l *lane) error {
-	n.unwatch(l.sock)
 	errno, err := unix.GetsockoptInt(l.sock, unix.SOL_SOCKET, unix.SO_ERROR)
 	switch {
 	case err != nil:
@@ -265,14 +268,18 @@ func (n *network) abandon(l *lane) { _ = unix.Close(l.sock) }
 
 // stream makes a stream of a connected socket, which belongs to it from now on, also after an error.
 func (n *network) stream(l *lane, s socket, c conn) (stream, error) {
+	op := unix.EPOLL_CTL_ADD
+	if c.dialed {
+		op = unix.EPOLL_CTL_MOD // it was watched while it was connecting
+	}
 	if creds := n.p.dev.cfg.Credentials; creds != nil {
 		st, err := creds.wrap(s, c)
 		if err != nil {
 			return nil, err
 		}
-		return st, n.watch(l, s)
+		return st, n.watch(op, l, s)
 	}
-	return newPlain(s, c), n.watch(l, s)
+	return newPlain(s, c), n.watch(op, l, s)
 }
 
 // watched is a stream with a socket that is watched.
@@ -353,5 +360,5 @@ func nearOf(s socket) (address, error) {
 // isOver reports whether the other side was seen to have ended a connection.
 func isOver(s socket) bool {
 	info, err := unix.GetsockoptTCPInfo(s, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return err != nil || info.State != established
+	return err == nil && info.State != established
 }

@@ -93,6 +93,26 @@ func TestOutOfDescriptorsToStrangers(t *testing.T) {
 	good.works()
 }
 
+// TestOutOfDescriptorsToDialAgain: a connection that the other side closed before the reply, and that cannot be
+// dialed again since there is no descriptor, says nothing about the other side.
+func TestOutOfDescriptorsToDialAgain(t *testing.T) {
+	skipPoller(t)
+	n := newNode(t, Config{}, device.QPConfig{})
+	h := newHost(t, n)
+	id := n.send(h.at, "later")
+	f, _ := h.accept()
+	require.NoError(t, f.c.Close())
+
+	var was unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	none := was
+	none.Cur = lowestFree(t)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	st := n.status(id)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
+	require.Equal(t, device.StatusRNR, st, "later")
+}
+
 // lowestFree is the lowest descriptor that is free.
 func lowestFree(t *testing.T) uint64 {
 	t.Helper()

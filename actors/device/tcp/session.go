@@ -213,10 +213,11 @@ func (p *port) broken(l *lane, why error) {
 	case s == nil:
 		l.untrusted(why)
 		p.closeLane(l)
-	case l.state != laneUp && p.dialer.again(l, why):
 	case l.state != laneUp:
-		l.untrusted(why)
-		p.dialer.failed(l, why, dialStatus(why))
+		if why = p.dialer.again(l, why); why != nil {
+			l.untrusted(why)
+			p.dialer.failed(l, why, dialStatus(why))
+		}
 	case s.breaking:
 		p.closeLane(l)
 	default:
