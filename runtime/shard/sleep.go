@@ -37,7 +37,7 @@ type sleeper struct {
 	alarm    *time.Timer   // of standBy
 
 	// Of the shard's owner.
-	fds, now []int // of the pollers, as the waiter in the seat found them, and as they are
+	fds, now []int           // of the pollers, as the waiter in the seat found them, and as they are
 	until    clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
 	cancel   <-chan struct{} // Done of the context that rings for the waiter in the seat
 	stop     func() bool     // ends that
