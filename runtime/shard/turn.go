@@ -159,7 +159,8 @@ type Poller interface {
 	// Arm is called before the shard sleeps: from now on a descriptor of FDs, or
 	// a call of Wake, announces new work. It returns false if there is work already.
 	Arm() bool
-	// FDs returns the descriptors to wait on for reading; asked at every sleep.
+	// FDs returns the descriptors to wait on for reading; asked at every sleep. One that it closes does not come again
+	// under the same number before the poller is removed.
 	FDs() []int
 }
 
@@ -185,6 +186,7 @@ type pollers struct {
 	at      *Polled // the one after that which is being called, where a walk goes on after a panic
 	rings   uint64  // of all Ringers, as rang found them
 	changed bool    // first is not what walk would make of the list
+	gen     uint64  // counts changes of the list
 }
 
 // Polled is a poller's place on its shard.
@@ -256,6 +258,7 @@ func (p *pollers) refresh() {
 		e.off = e.m != nil && e.m.suspended
 	}
 	p.changed = true
+	p.gen++
 }
 
 // walk returns the first to be called in a walk.

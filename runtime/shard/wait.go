@@ -188,7 +188,7 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 		return true, false, nil // drive looks, also at the context
 	}
 	z.until = z.at(timeout)
-	z.beds[seatWaiter].Watch(z.fds)
+	z.beds[seatWaiter].Watch(z.fds, s.pollers.gen)
 	z.follow(w.ctx)
 	s.clock.expire() // time goes on
 	z.parks.Add(1)
