@@ -126,7 +126,7 @@ func (z *sleeper) rest() bool {
 	z.parks.Add(1)
 	s.clock.expire()
 	s.makeWay()
-	for !z.wait(seatHelper) && z.seat.Load() != seatHelper {
+	for z.seat.Load() != seatFree && !z.wait(seatHelper) && z.seat.Load() != seatHelper {
 		// Its time is up, but a waiter has the seat, who heeds that. If the seat is given to the helper
 		// from now on, its giver knows that it wakes for no timer.
 		z.due.Store(int64(never))
@@ -141,7 +141,7 @@ func (z *sleeper) rest() bool {
 	case !s.owner.acquire():
 		return false
 	case z.seat.Load() == seatWaiter: // who sleeps, and has announced that
-		s.makeWay()
+		s.Release()
 		return false
 	}
 	s.parking.end() // by the owner: another may be about to sleep
@@ -199,6 +199,9 @@ func (z *sleeper) rise() { z.seat.Store(seatFree) }
 // helper, who is given the seat. There is nothing to do then, and nothing that the sleeper does not wait for.
 func (z *sleeper) settle() bool {
 	s := z.s
+	if s.closing.Load() {
+		return false // a closed shard stays closed
+	}
 	if !z.seat.CompareAndSwap(seatFree, seatHelper) && z.seat.Load() == seatWaiter {
 		return z.mayGoOn()
 	}
