@@ -37,6 +37,7 @@ type sleeper struct {
 
 	// Of the shard's owner.
 	fds, now []int // of the pollers, as the waiter in the seat found them, and as they are
+	of       uint  // pollers.changes, as the waiter in the seat found it
 	gate     gate
 	until    clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
 	cancel   <-chan struct{} // Done of the context that rings for the waiter in the seat
@@ -116,7 +117,7 @@ func (z *sleeper) rest() bool {
 			z.rise()
 			return true
 		}
-		z.gate.open(z.fds)
+		z.gate.open(z.fds, s.pollers.changes)
 	} else { // a waiter sleeps for the shard
 		z.gate.shut()
 		timeout, _ = z.left()
@@ -208,7 +209,7 @@ func (z *sleeper) settle() bool {
 	s.parking.announce()
 	timeout, ok := z.ready()
 	if ok {
-		z.gate.open(z.fds)
+		z.gate.open(z.fds, s.pollers.changes)
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
 			return true
 		}
@@ -225,7 +226,7 @@ func (z *sleeper) mayGoOn() bool {
 	z.fds = z.now
 	timeout, ok := z.ready()
 	z.fds, z.now = slept, z.fds
-	return ok && slices.Equal(z.fds, z.now) && z.until <= z.at(timeout)
+	return ok && z.of == z.s.pollers.changes && slices.Equal(z.fds, z.now) && z.until <= z.at(timeout)
 }
 
 // at returns when timeout is over. Owner only.
@@ -319,6 +320,7 @@ func (z *sleeper) close() {
 type gate struct {
 	fd     [1]int
 	behind []int // the descriptors; none if it is shut
+	of     uint  // pollers.changes, as it was when it was opened
 }
 
 func (g *gate) init() (err error) {
@@ -336,11 +338,12 @@ func (g *gate) fds() []int {
 	return g.fd[:]
 }
 
-// open makes fds those that count. The gate is open if they do already.
-func (g *gate) open(fds []int) {
-	if slices.Equal(g.behind, fds) {
+// open makes fds those that count, of the pollers after so many changes. The gate is open if they do already.
+func (g *gate) open(fds []int, changes uint) {
+	if g.of == changes && slices.Equal(g.behind, fds) {
 		return
 	}
+	g.of = changes
 	g.shut()
 	for _, fd := range fds {
 		sys.AddToGate(g.fd[0], fd)

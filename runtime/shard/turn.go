@@ -178,6 +178,7 @@ type pollers struct {
 	first   *Polled // those of the list to be called, as the present phase of the turn found it
 	at      *Polled // the one after that which is being called, where a walk goes on after a panic
 	changed bool    // first is not what walk would make of the list
+	changes uint    // how often the list has changed: a descriptor of it may be another one with the same number
 }
 
 // Polled is a poller's place on its shard.
@@ -245,6 +246,7 @@ func (p *pollers) refresh() {
 		e.off = e.m != nil && e.m.suspended
 	}
 	p.changed = true
+	p.changes++
 }
 
 // walk returns the first to be called in a walk.

@@ -187,7 +187,7 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 		z.rise()
 		return true, false, nil // drive looks, also at the context
 	}
-	z.until = z.prepare(seatWaiter, timeout, z.fds...)
+	z.until, z.of = z.prepare(seatWaiter, timeout, z.fds...), s.pollers.changes
 	z.follow(w.ctx)
 	s.clock.expire() // time goes on
 	z.parks.Add(1)
