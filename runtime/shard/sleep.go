@@ -76,6 +76,7 @@ func (z *sleeper) wake() {
 	s := z.s
 	if s.parking.end() {
 		z.wakes.Add(1)
+		sys.Step()
 		if at := z.seat.Load(); at != seatFree {
 			z.ring(at)
 		}
@@ -109,6 +110,7 @@ func (z *sleeper) park() {
 func (z *sleeper) rest() bool {
 	s := z.s
 	var timeout time.Duration
+	sys.Step()
 	if z.seat.CompareAndSwap(seatFree, seatHelper) {
 		s.parking.announce()
 		var ok bool
@@ -123,6 +125,7 @@ func (z *sleeper) rest() bool {
 		timeout, _ = z.left()
 	}
 	z.due.Store(int64(z.prepare(seatHelper, timeout, z.gate.fds()...)))
+	sys.Step()
 	z.abed.Store(true)
 	z.parks.Add(1)
 	s.clock.expire()
@@ -130,13 +133,17 @@ func (z *sleeper) rest() bool {
 	for z.seat.Load() != seatFree && !z.wait(seatHelper) && z.seat.Load() != seatHelper {
 		// Its time is up, but a waiter has the seat, who heeds that. If the seat is given to the helper
 		// from now on, its giver knows that it wakes for no timer.
+		sys.Step()
 		z.due.Store(int64(never))
+		sys.Step()
 		z.beds[seatHelper].ever = true
 		if z.seat.Load() == seatHelper {
 			break
 		}
 	}
+	sys.Step()
 	z.abed.Store(false)
+	sys.Step()
 	z.seat.CompareAndSwap(seatHelper, seatFree)
 	switch {
 	case !s.owner.acquire():
@@ -184,6 +191,7 @@ func (z *sleeper) left() (time.Duration, bool) {
 // sit takes the seat for a waiter who owns the shard, from the helper as well. It reports false if
 // another waiter has it.
 func (z *sleeper) sit() bool {
+	sys.Step()
 	if !z.seat.CompareAndSwap(seatFree, seatWaiter) && !z.seat.CompareAndSwap(seatHelper, seatWaiter) {
 		return false
 	}
@@ -194,7 +202,11 @@ func (z *sleeper) sit() bool {
 }
 
 // rise gives the seat up.
-func (z *sleeper) rise() { z.seat.Store(seatFree) }
+func (z *sleeper) rise() {
+	sys.Step()
+	z.seat.Store(seatFree)
+	sys.Step()
+}
 
 // settle reports whether the owner of the shard may leave it to a sleeper: to the one in the seat, or to the
 // helper, who is given the seat. There is nothing to do then, and nothing that the sleeper does not wait for.
@@ -203,6 +215,7 @@ func (z *sleeper) settle() bool {
 	if s.closing.Load() {
 		return false // a closed shard stays closed
 	}
+	sys.Step()
 	if !z.seat.CompareAndSwap(seatFree, seatHelper) && z.seat.Load() == seatWaiter {
 		return z.mayGoOn()
 	}
@@ -210,6 +223,7 @@ func (z *sleeper) settle() bool {
 	timeout, ok := z.ready()
 	if ok {
 		z.gate.open(z.fds, s.pollers.changes)
+		sys.Step()
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
 			return true
 		}
@@ -237,6 +251,9 @@ func (z *sleeper) at(timeout time.Duration) clock.Time {
 	return z.s.clock.now.Add(timeout)
 }
 
+// afterFunc is replaced by tests that decide when it is called.
+var afterFunc = context.AfterFunc
+
 // follow has the end of ctx wake the waiter in the seat, who owns the shard.
 func (z *sleeper) follow(ctx context.Context) {
 	done := ctx.Done()
@@ -246,7 +263,7 @@ func (z *sleeper) follow(ctx context.Context) {
 	if z.stop != nil {
 		z.stop()
 	}
-	z.cancel, z.stop = done, context.AfterFunc(ctx, func() { z.ring(seatWaiter) })
+	z.cancel, z.stop = done, afterFunc(ctx, func() { z.ring(seatWaiter) })
 }
 
 // prepare makes up a bed for wait, and returns when it ends by itself. Owner only.
@@ -268,7 +285,11 @@ func (z *sleeper) wait(who uint32) bool {
 	if b.ever {
 		ts = nil
 	}
+	if sys.Await(!b.ever, b.rung) {
+		ts = &sys.Timespec{}
+	}
 	n, err := sys.Ppoll(b.poll, ts)
+	sys.Step()
 	if err != nil || n <= 0 || b.poll[0].Revents == 0 {
 		return false
 	}
@@ -280,6 +301,12 @@ func (z *sleeper) wait(who uint32) bool {
 		}
 	}
 	return true
+}
+
+// rung reports whether the sleep ends at once.
+func (b *bed) rung() bool {
+	n, _ := sys.Ppoll(b.poll, &sys.Timespec{})
+	return n > 0
 }
 
 // ring wakes who has the seat, or is about to sleep in it.
@@ -305,6 +332,7 @@ func (z *sleeper) open() error {
 func (z *sleeper) close() {
 	for z.seat.Load() == seatWaiter {
 		z.ring(seatWaiter)
+		sys.Step()
 		osYield()
 	}
 	if z.stop != nil {
@@ -378,6 +406,9 @@ func (z *sleeper) standBy(d time.Duration) {
 		z.wait(seatHelper)
 		return
 	}
+	if sys.Await(true, z.called) {
+		return
+	}
 	z.alarm.Reset(d)
 	select {
 	case <-z.alarm.C:
@@ -387,9 +418,14 @@ func (z *sleeper) standBy(d time.Duration) {
 	}
 }
 
+// called reports whether wakeHelper was called.
+func (z *sleeper) called() bool { return len(z.handover) > 0 }
+
 // wakeHelper ends a sleep of either kind. Any goroutine may call it.
 func (z *sleeper) wakeHelper() {
+	sys.Step()
 	z.ring(seatHelper)
+	sys.Step()
 	select {
 	case z.handover <- struct{}{}:
 	default:
@@ -412,10 +448,17 @@ func (p *parking) isAwake() bool { return p.state.Load() == awake }
 func (p *parking) isClosed() bool { return p.state.Load() == closed }
 
 // announce says that the owner is about to sleep. Owner only.
-func (p *parking) announce() { p.state.Store(asleep) }
+func (p *parking) announce() {
+	sys.Step()
+	p.state.Store(asleep)
+	sys.Step()
+}
 
 // end makes it awake, and reports whether it was asleep.
-func (p *parking) end() bool { return p.state.CompareAndSwap(asleep, awake) }
+func (p *parking) end() bool {
+	sys.Step()
+	return p.state.CompareAndSwap(asleep, awake)
+}
 
 // close is the end of the shard. Owner only.
 func (p *parking) close() { p.state.Store(closed) }

@@ -73,7 +73,7 @@ type wait struct {
 
 // watchSpin is how long a goroutine that cannot run the shard polls its signal
 // before it parks: waking it takes about as long.
-const watchSpin = 20 * time.Microsecond
+var watchSpin = 20 * time.Microsecond
 
 // manual waits on a manual shard, which the caller owns already if mine is set.
 func (w *wait) manual(mine bool) error {
@@ -108,6 +108,7 @@ func (w *wait) manual(mine bool) error {
 			// looks for waiters after that.
 			s.waiters.want()
 			if s.owner.free() && w.sig.unpark() {
+				sys.Step()
 				s.waiters.remove(w.sig)
 				continue
 			}
@@ -193,9 +194,11 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 	z.parks.Add(1)
 	s.makeWay()
 	if w.ctx.Err() == nil && !s.closing.Load() {
+		sys.Step()
 		z.wait(seatWaiter)
 	}
 	s.parking.end()
+	sys.Step()
 	set := !w.sig.undoze()
 	mine = !set && s.owner.acquire()
 	z.rise()
@@ -224,6 +227,7 @@ var errAgain = errors.New("shard: look for the shard")
 func (w *wait) watch(adopt bool) bool {
 	s := w.s
 	began := clock.System.Now()
+	sys.Step()
 	for i := 1; ; i++ {
 		if w.sig.IsSet() {
 			return true
@@ -255,6 +259,7 @@ func (w *wait) park() error {
 // blocked waits for the token of a parked signal. again means that the token was
 // not for the signal: the shard is to be driven.
 func (w *wait) blocked() (again bool, err error) {
+	sys.Await(false, func() bool { return len(w.sig.ch) > 0 || w.ctx.Err() != nil || w.s.life.over() })
 	select {
 	case drive := <-w.sig.ch:
 		return w.woken(drive), nil
@@ -263,9 +268,11 @@ func (w *wait) blocked() (again bool, err error) {
 	case <-w.s.life.done:
 		err = ErrClosed
 	}
+	sys.Step()
 	if w.sig.unpark() {
 		return false, err
 	}
+	sys.Await(false, func() bool { return len(w.sig.ch) > 0 })
 	if !w.woken(<-w.sig.ch) {
 		return false, nil
 	}
@@ -362,12 +369,14 @@ func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
 func (s *Shard) makeWay() {
 	s.owner.release()
 	if s.waiters.takeWant() {
+		sys.Step()
 		s.waiters.wakeOne()
 	}
 }
 
 // handOver finds a goroutine to look after a shard that its driver has left.
 func (s *Shard) handOver() {
+	sys.Step()
 	switch z := &s.sleeper; {
 	case z.seat.Load() == seatWaiter: // who hands the shard over on leaving
 		z.ring(seatWaiter)
@@ -398,13 +407,18 @@ type waiters struct {
 }
 
 // want asks the owner to make way.
-func (w *waiters) want() { w.wanted.Store(1) }
+func (w *waiters) want() {
+	sys.Step()
+	w.wanted.Store(1)
+	sys.Step()
+}
 
 // takeWant reports whether a waiter asked for the shard, and forgets that.
 func (w *waiters) takeWant() bool { return w.wanted.Load() != 0 && w.wanted.Swap(0) != 0 }
 
 // add parks g at the end of the list. It reports false if g is set.
 func (w *waiters) add(g *Signal, s *Shard) bool {
+	sys.Step()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !g.park(s) {
@@ -423,6 +437,7 @@ func (w *waiters) add(g *Signal, s *Shard) bool {
 
 // remove takes g out of the list if it is there.
 func (w *waiters) remove(g *Signal) {
+	sys.Step()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unlink(g)
@@ -501,7 +516,10 @@ func (g *Signal) IsSet() bool { return g.state.Load() == sigSet }
 
 // Set ends the wait. It never blocks and never allocates.
 func (g *Signal) Set() {
-	switch g.state.Swap(sigSet) {
+	sys.Step()
+	was := g.state.Swap(sigSet)
+	sys.Step()
+	switch was {
 	case sigParked:
 		g.deliver()
 	case sigDozing:
