@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/sys"
 )
 
@@ -159,6 +160,19 @@ func (p *play) ways(buf []way) []way {
 		buf = buf[:1]
 	}
 	return buf
+}
+
+// endlessly reports whether who sleeps for the shard does so without a time limit.
+func (p *play) endlessly() bool {
+	z := &p.s.sleeper
+	switch z.seat.Load() {
+	case seatWaiter:
+		return z.until == never
+	case seatHelper:
+		return clock.Time(z.due.Load()) == never
+	default:
+		return true
+	}
 }
 
 // settle goes on until all routines wait.
@@ -324,7 +338,7 @@ func (p *play) check(signals []*Signal, ended []context.Context) error {
 			return fmt.Errorf("%s: the shard has an owner", what)
 		}
 		if !s.closing.Load() && s.wheel.next != never {
-			if seat := s.sleeper.seat.Load(); seat == seatFree || s.sleeper.beds[seat].ever && !(seat == seatHelper && p.helper.canGoOn()) {
+			if p.endlessly() {
 				return fmt.Errorf("%s: nobody wakes for the timer", what)
 			}
 		}

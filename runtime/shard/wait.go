@@ -188,14 +188,15 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 		z.rise()
 		return true, false, nil // drive looks, also at the context
 	}
-	z.until, z.of = z.prepare(seatWaiter, timeout, z.fds...), s.pollers.changes
+	z.until = z.at(timeout)
+	z.watch(seatWaiter)
 	z.follow(w.ctx)
 	s.clock.expire() // time goes on
 	z.parks.Add(1)
 	s.makeWay()
 	if w.ctx.Err() == nil && !s.closing.Load() {
 		sys.Step()
-		z.wait(seatWaiter)
+		z.beds[seatWaiter].Wait(timeout)
 	}
 	s.parking.end()
 	sys.Step()
