@@ -487,8 +487,9 @@ type Signal struct {
 
 	here bool // its waiter runs the shard; the shard owner's
 
+	s atomic.Pointer[Shard] // where its waiter waits, or has waited
+
 	// Written by the waiter before it parks, read by the goroutine that finds it parked.
-	s    *Shard
 	ch   chan bool // holds the one token that ends a park, true to drive the shard; made at the first
 	next *Signal   // in the notifier's stack
 
@@ -524,7 +525,7 @@ func (g *Signal) Set() {
 	case sigParked:
 		g.deliver()
 	case sigDozing:
-		g.s.sleeper.ring(seatWaiter)
+		g.s.Load().sleeper.ring(seatWaiter) // if the waiter has left, perhaps of another shard: no harm
 	}
 }
 
@@ -540,7 +541,7 @@ func (g *Signal) SetByOwner() {
 
 // deliver sends the token of a signal that was just set, and whose waiter is parked.
 func (g *Signal) deliver() {
-	s := g.s
+	s := g.s.Load()
 	if s.notifier != nil {
 		s.notifier.push(g)
 		return
@@ -551,13 +552,20 @@ func (g *Signal) deliver() {
 	}
 }
 
+// on notes the shard of a wait.
+func (g *Signal) on(s *Shard) {
+	if g.s.Load() != s {
+		g.s.Store(s)
+	}
+}
+
 // park announces that the caller is about to wait for the token. It reports false if
 // the signal is set, so that there will be none.
 func (g *Signal) park(s *Shard) bool {
 	if g.ch == nil {
 		g.ch = make(chan bool, 1)
 	}
-	g.s = s
+	g.on(s)
 	return g.state.CompareAndSwap(sigUnset, sigParked)
 }
 
@@ -566,7 +574,7 @@ func (g *Signal) unpark() bool { return g.state.CompareAndSwap(sigParked, sigUns
 
 // doze announces that the caller is about to sleep in the seat. It reports false if the signal is set.
 func (g *Signal) doze(s *Shard) bool {
-	g.s = s
+	g.on(s)
 	return g.state.CompareAndSwap(sigUnset, sigDozing)
 }
 
