@@ -263,7 +263,7 @@ func (w *wait) blocked() (again bool, err error) {
 	sys.Await(false, func() bool { return len(w.sig.ch) > 0 || w.ctx.Err() != nil || w.s.life.over() })
 	select {
 	case drive := <-w.sig.ch:
-		return w.woken(drive), nil
+		return drive, nil // although the signal may be set by now: leaving the shard hands it over
 	case <-w.ctx.Done():
 		err = context.Cause(w.ctx)
 	case <-w.s.life.done:
@@ -274,21 +274,13 @@ func (w *wait) blocked() (again bool, err error) {
 		return false, err
 	}
 	sys.Await(false, func() bool { return len(w.sig.ch) > 0 })
-	if !w.woken(<-w.sig.ch) {
-		return false, nil
+	if <-w.sig.ch {
+		w.s.handOver() // it was for driving the shard, but this goroutine leaves
 	}
-	w.s.handOver() // this goroutine leaves
+	if w.sig.IsSet() {
+		err = nil
+	}
 	return false, err
-}
-
-// woken reports whether the caller is to drive the shard, after a token that may say so. If its signal has been
-// set since, another goroutine is to.
-func (w *wait) woken(drive bool) bool {
-	if drive && w.sig.IsSet() {
-		w.s.handOver()
-		return false
-	}
-	return drive
 }
 
 // asOwner waits in the goroutine that owns the shard by its own Adopt.
