@@ -22,19 +22,19 @@ import (
 	"github.com/efactor/efactor/runtime/sys"
 )
 
-// A scenario is played in the orders of its routines' steps that have at most so many delays: places where it isn't
+// A scenario is played in the orders of its routines' steps that have few delays: places where it isn't
 // the first routine that goes on which could (the one that is at it, then the helper, then the others as they
-// began), or where the time of a sleep is up early. Those are up to maxOrders of them; then as many with delays at random
-// places, few and many.
+// began), or where the time of a sleep is up early. Those are up to maxOrders, with one delay first, then with two and so
+// on; then come as many with delays at random places, few and many.
 const (
-	delays    = 2
+	maxDelays = 4
 	fair      = 64   // steps in a row, after which a routine that spins makes way
 	endless   = 5000 // steps of a run that does not end
 	oneInFew  = 8
 	oneInMany = 64
 )
 
-var maxOrders = flag.Int("orders", 1000, "how many orders of each kind to play of each scenario")
+var maxOrders = flag.Int("orders", 2000, "how many orders of each kind to play of each scenario")
 
 // routine is a goroutine whose steps the test orders.
 type routine struct {
@@ -54,6 +54,7 @@ func (r *routine) canGoOn() bool { return !r.over && (r.ready == nil || r.ready(
 type play struct {
 	path    []turning // the choices, as far as they are given, and then as they were made
 	at      int
+	late    bool       // the helper stands by, until branch
 	branch  bool       // choices are made, and not just the first taken
 	left    int        // delays that may still come
 	rand    *rand.Rand // makes the choices beyond the path, if it isn't nil
@@ -150,7 +151,7 @@ func (p *play) ways(buf []way) []way {
 		buf = append(buf, way{r: p.cur})
 	}
 	// With nothing else to do the helper's time is up, but not in its bed.
-	if h := p.helper; len(buf) == 0 && !h.over && h.timed && p.s.sleeper.seat.Load() != seatHelper {
+	if h := p.helper; len(buf) == 0 && !h.over && h.timed && !p.s.sleeper.abed.Load() && (p.branch || !p.late) {
 		buf, early = append(buf, way{r: h, timeUp: true}), nil
 	}
 	if len(buf) == 0 && len(early) > 0 {
@@ -297,7 +298,13 @@ func newPlay(t *testing.T, path []turning) *play {
 	p := &play{path: path, s: s, dev: newChime()}
 	p.polled = &Polled{p: p.dev, due: &always}
 	s.pollers.add(p.polled)
-	p.helper = p.begin("helper", func() { h := helper{s: s}; h.run() })
+	p.helper = p.begin("helper", func() {
+		if p.late {
+			s.sleeper.standBy(maxInterval)
+		}
+		h := helper{s: s}
+		h.run()
+	})
 	return p
 }
 
@@ -426,6 +433,7 @@ func explore(t *testing.T, waiters int, before, then func(p *play, sig []*Signal
 		err := p.settle()
 		switch err {
 		case nil:
+			p.late = false
 			err = p.check(sig, ended)
 		case errOther: // so that its goroutines end
 			p.branch, p.cur = false, nil
@@ -454,23 +462,27 @@ func explore(t *testing.T, waiters int, before, then func(p *play, sig []*Signal
 		}
 		return p.path[:p.at]
 	}
-	runs, all := 1, false
-	for path := []turning(nil); runs < *maxOrders; runs++ {
-		path = again(path, delays, nil)
-		i := len(path) - 1
-		for i >= 0 && path[i].taken+1 == path[i].ways {
-			i--
+	runs, all := 0, 0 // all with so many delays
+	for all < maxDelays && runs < *maxOrders {
+		more := true
+		for path := []turning(nil); more && runs < *maxOrders; runs++ {
+			path = again(path, all+1, nil)
+			i := len(path) - 1
+			for i >= 0 && path[i].taken+1 == path[i].ways {
+				i--
+			}
+			if path, more = path[:i+1], i >= 0; more {
+				path[i].taken++
+			}
 		}
-		if all = i < 0; all {
-			break
+		if !more {
+			all++
 		}
-		path = path[:i+1]
-		path[i].taken++
 	}
 	for seed := range uint64(*maxOrders) { //nolint:gosec // it is above 0
 		again(nil, math.MaxInt, rand.New(rand.NewPCG(seed, 0)))
 	}
-	t.Logf("%d orders with at most %d delays (all: %v), %d random ones: %v", runs, delays, all, *maxOrders, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d orders, all with up to %d delays, %d random ones: %v", runs, all, *maxOrders, time.Since(began).Round(time.Millisecond))
 }
 
 // errOther: a select had more than one way to go on, and has taken another one than the last time.
@@ -486,6 +498,14 @@ func inBed(n int) func(p *play, sig []*Signal, ctx []*ending) {
 			}
 			p.cur = nil
 		}
+	}
+}
+
+// lateHelper is inBed, but the helper stands by.
+func lateHelper(n int) func(p *play, sig []*Signal, ctx []*ending) {
+	return func(p *play, sig []*Signal, ctx []*ending) {
+		p.late = true
+		inBed(n)(p, sig, ctx)
 	}
 }
 
@@ -635,6 +655,21 @@ func TestClosesInterleaved(t *testing.T) {
 				p.begin("close", func() { _ = p.s.Close() })
 				p.begin("set", sig[0].Set)
 				p.begin("drive", func() { p.s.Drive() })
+			})
+		})
+	}
+}
+
+// TestHelperRestsInterleaved: the helper goes to rest while the sleeper wakes and leaves.
+func TestHelperRestsInterleaved(t *testing.T) {
+	for n := 0; n <= 2; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			explore(t, 2, lateHelper(n), func(p *play, sig []*Signal, ctx []*ending) {
+				if n == 0 {
+					p.waits("w1", ctx[0], sig[0])
+				}
+				p.begin("set", sig[0].Set)
+				p.begin("post", func() { p.post(func() {}) })
 			})
 		})
 	}
