@@ -78,20 +78,13 @@ func (w *WaitSet) Open(bell int) (err error) {
 // Watch makes fds those that end a sleep besides the bell. Until it is called again no other goroutine may call it, but
 // one may sleep.
 func (w *WaitSet) Watch(fds []int) {
-	same := slices.Equal(w.fds, fds)
-	if same && w.watched {
+	if w.watched && slices.Equal(w.fds, fds) {
 		return
 	}
-	if !same {
-		for _, fd := range w.fds {
-			w.control(unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed
-		}
-		w.fds = append(w.fds[:0], fds...)
-	}
+	w.SetAside()
+	w.fds = append(w.fds[:0], fds...)
 	for _, fd := range fds {
-		if !same || w.control(unix.EPOLL_CTL_MOD, fd, unix.EPOLLIN) == unix.ENOENT {
-			w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
-		}
+		w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
 	}
 	w.watched = true
 }
@@ -100,17 +93,16 @@ func (w *WaitSet) Watch(fds []int) {
 func (w *WaitSet) SetAside() {
 	if w.watched {
 		for _, fd := range w.fds {
-			w.control(unix.EPOLL_CTL_MOD, fd, 0)
+			w.control(unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed; left in the set it would tell of its other end's death
 		}
 		w.watched = false
 	}
 }
 
 // control is short, as SignalEvent is.
-func (w *WaitSet) control(op, fd int, events uint32) unix.Errno {
+func (w *WaitSet) control(op, fd int, events uint32) {
 	e := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
-	return errno
+	_, _, _ = unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
 }
 
 // Wait sleeps until the bell rings, a descriptor that is watched is readable, or d is over; a negative d: without
