@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -37,14 +36,13 @@ type sleeper struct {
 	alarm    *time.Timer   // of standBy
 
 	// Of the shard's owner.
-	fds, now []int           // of the pollers, as the waiter in the seat found them, and as they are
-	until    clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
-	cancel   <-chan struct{} // Done of the context that rings for the waiter in the seat
-	stop     func() bool     // ends that
+	fds    []int           // of the pollers
+	until  clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
+	cancel <-chan struct{} // Done of the context that rings for the waiter in the seat
+	stop   func() bool     // ends that
 
 	bells [2]eventFD     // of the helper, or the shard's loop, and of a waiter in the seat
 	beds  [2]sys.WaitSet // theirs
-	of    [2]uint        // pollers.changes, as watch found it
 
 	parks, wakes atomic.Uint64
 }
@@ -88,7 +86,7 @@ func (z *sleeper) park() {
 	// the announcement.
 	s.parking.announce()
 	if timeout, ok := z.ready(); ok {
-		z.watch(seatHelper)
+		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
 		z.parks.Add(1)
 		z.beds[seatHelper].Nap(timeout)
 	}
@@ -112,7 +110,7 @@ func (z *sleeper) rest() bool {
 			z.rise()
 			return true
 		}
-		z.watch(seatHelper)
+		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
 	} else { // a waiter sleeps for the shard
 		z.beds[seatHelper].SetAside()
 		timeout, _ = z.left()
@@ -216,7 +214,7 @@ func (z *sleeper) settle() bool {
 	s.parking.announce()
 	timeout, ok := z.ready()
 	if ok {
-		z.watch(seatHelper)
+		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
 		sys.Step()
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
 			return true
@@ -230,21 +228,11 @@ func (z *sleeper) settle() bool {
 // mayGoOn is settle with a waiter in the seat.
 func (z *sleeper) mayGoOn() bool {
 	z.s.parking.announce()
-	slept := z.fds
-	z.fds = z.now
 	timeout, ok := z.ready()
-	z.fds, z.now = slept, z.fds
-	return ok && z.of[seatWaiter] == z.s.pollers.changes && slices.Equal(z.fds, z.now) && z.until <= z.at(timeout)
-}
-
-// watch has the pollers' descriptors end a sleep. After a change of the pollers a descriptor may be another one with
-// the same number. Owner only.
-func (z *sleeper) watch(who uint32) {
-	if n := z.s.pollers.changes; z.of[who] != n {
-		z.of[who] = n
-		z.beds[who].Watch(nil)
+	if ok {
+		z.beds[seatWaiter].Watch(z.fds, z.s.pollers.gen)
 	}
-	z.beds[who].Watch(z.fds)
+	return ok && z.until <= z.at(timeout)
 }
 
 // at returns when timeout is over. Owner only.
