@@ -402,7 +402,6 @@ func explore(t *testing.T, waiters int, before, then func(p *play, sig []*Signal
 	other, err := New(Config{External: true}) // so that the actor system is made once
 	require.NoError(t, err)
 	defer other.Close()
-	began := time.Now()
 	oldSpin, oldAfter := watchSpin, afterFunc
 	watchSpin, afterFunc = 0, after
 	t.Cleanup(func() {
@@ -431,11 +430,11 @@ func explore(t *testing.T, waiters int, before, then func(p *play, sig []*Signal
 		}
 		then(p, sig, ctx)
 		err := p.settle()
-		switch err {
-		case nil:
+		switch {
+		case err == nil:
 			p.late = false
 			err = p.check(sig, ended)
-		case errOther: // so that its goroutines end
+		case errors.Is(err, errOther): // so that its goroutines end
 			p.branch, p.cur = false, nil
 			p.begin("close", func() { _ = p.s.Close() })
 			_ = p.settle()
@@ -447,7 +446,7 @@ func explore(t *testing.T, waiters int, before, then func(p *play, sig []*Signal
 		var p *play
 		var err error
 		for range 100 {
-			if p, err = one(path, left, random, false); err != errOther { //nolint:errorlint // it is ours
+			if p, err = one(path, left, random, false); !errors.Is(err, errOther) {
 				break
 			}
 		}
@@ -482,7 +481,7 @@ func explore(t *testing.T, waiters int, before, then func(p *play, sig []*Signal
 	for seed := range uint64(*maxOrders) { //nolint:gosec // it is above 0
 		again(nil, math.MaxInt, rand.New(rand.NewPCG(seed, 0)))
 	}
-	t.Logf("%d orders, all with up to %d delays, %d random ones: %v", runs, all, *maxOrders, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d orders, all with up to %d delays, %d random ones", runs, all, *maxOrders)
 }
 
 // errOther: a select had more than one way to go on, and has taken another one than the last time.
