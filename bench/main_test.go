@@ -121,7 +121,7 @@ func TestJobs(t *testing.T) {
 func TestList(t *testing.T) {
 	out, err := start(t, "-list", "-cases", "idle/shm$")
 	require.NoError(t, err)
-	assert.Equal(t, "idle/shm (ms/s): go-tcp grpc nats protoactor\n", string(out))
+	assert.Equal(t, "idle/shm (ms/s): go-unix go-tcp grpc nats protoactor\n", string(out))
 	_, err = start(t, "-list", "-cases", "nothing-of-that-name")
 	assert.ErrorContains(t, err, "no case matches")
 }
@@ -135,13 +135,13 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 9, o.rounds)
 	assert.Less(t, o.limit, 2*time.Minute)
-	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown", "-merge"} {
+	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown", "-merge", "-runs 0", "-busy -1"} {
 		_, err := parse(strings.Fields(args))
 		assert.Error(t, err, args)
 	}
 	_, err = parse([]string{"-h"})
 	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, name := range []string{"short", "cases", "list", "rounds", "time", "limit", "progress", "json", "png", "merge"} {
+	for _, name := range []string{"short", "cases", "list", "rounds", "time", "limit", "progress", "json", "png", "merge", "waiting", "runs", "busy"} {
 		assert.Contains(t, usage, "  -"+name+" ")
 	}
 }
@@ -161,6 +161,18 @@ func TestMerge(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("case unit peer\n"), 0o600))
 	_, err = start(t, "-merge", file)
 	require.ErrorContains(t, err, "run.jsonl: line 1")
+}
+
+// TestWaiting: the table of several runs, with processes that compute beside.
+func TestWaiting(t *testing.T) {
+	out, err := start(t, "-waiting", "-runs", "2", "-rounds", "1", "-time", "1ms", "-busy", "1", "-cases", "^(request/shm/think/20us|json/64B|stream/slow-receiver)$")
+	require.NoError(t, err)
+	text := string(out)
+	for _, name := range []string{"request/shm/think/20us", "request/shm/think/20us, p99", "json/64B"} {
+		assert.Regexp(t, `\n\| `+name+` \| go-unix \| <= [0-9.]+ \| [0-9.]+ \| [0-9.]+ to [0-9.]+ \| 2 \| `, text)
+	}
+	assert.Regexp(t, `\n\| stream/slow-receiver \| - \| <= 21 \| [0-9.]+ \| [0-9.]+ to [0-9.]+ \| 2 \| `, text)
+	assert.NotContains(t, text, "latency/shm")
 }
 
 func TestFamily(t *testing.T) {

@@ -3,7 +3,10 @@ package flow
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
+
+	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 // Plan is what both sides do.
@@ -17,6 +20,8 @@ type Plan struct {
 	Tagged  bool `json:"tagged"`
 	Both    bool `json:"both"`  // ways at once
 	Alloc   bool `json:"alloc"` // buffers are the domain's, not Go's
+	// Think is for how long the receiver computes for each message.
+	Think time.Duration `json:"think,omitempty"`
 }
 
 // Check says what is wrong with a plan.
@@ -70,6 +75,20 @@ type Result struct {
 	Nanos []int64 `json:"ns"`
 	// Wrong is how many receive buffers did not hold at the end what was sent.
 	Wrong int `json:"wrong"`
+	// Sender and Receiver are what the processes used for the messages that count, one way.
+	Sender, Receiver Usage
+}
+
+// Usage is what a process used.
+type Usage struct {
+	CPU      time.Duration `json:"cpu"`
+	Switches int           `json:"switches"` // how often its threads gave their CPU away to wait
+}
+
+func used() Usage { return Usage{versus.OwnCPU(), versus.Switches(os.Getpid())} }
+
+func (u Usage) since(before Usage) Usage {
+	return Usage{u.CPU - before.CPU, u.Switches - before.Switches}
 }
 
 // Rate is messages per second, of both ways together.
