@@ -24,7 +24,7 @@ Measures efactor beside its peers, in turns, and prints how they compare.
                   (0: 5, or 3 with -short and in cases beside the main ones)
   -time D         that a run's operations take (0s: 150ms, or 50ms with -short)
   -limit D        no case begins later (0s: 14m, or 1m45s with -short)
-  -progress MODE  efactor's: auto, manual, pinned or cooperative
+  -progress MODE  efactor's: auto, manual or pinned
                   (as the case has it: manual where processes spin, else auto)
   -waiting        what waiting costs beside a Unix socket and others: -runs runs
                   of those cases, and the figures to reach in Markdown
