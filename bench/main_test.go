@@ -135,7 +135,7 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 9, o.rounds)
 	assert.Less(t, o.limit, 2*time.Minute)
-	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown", "-merge", "-runs 0", "-busy -1"} {
+	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown", "-merge", "-runs 0", "-busy -1", "-waiting -json"} {
 		_, err := parse(strings.Fields(args))
 		assert.Error(t, err, args)
 	}

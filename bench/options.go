@@ -78,6 +78,9 @@ func parse(args []string) (*options, error) {
 	if o.rounds < 0 || o.time < 0 || o.limit < 0 || o.busy < 0 || o.runs < 1 {
 		return nil, errors.New("-rounds, -time, -limit and -busy are not below 0, and -runs not below 1")
 	}
+	if o.waiting && (o.short || o.json || o.png != "") {
+		return nil, errors.New("-waiting prints its own table: no -short, -json or -png")
+	}
 	o.allRounds = o.rounds > 0 || o.waiting
 	o.fill()
 	var err error

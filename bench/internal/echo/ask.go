@@ -35,6 +35,8 @@ type Plan struct {
 	Local bool `json:"local,omitempty"`
 	// Busy is how many processes beside do nothing but compute.
 	Busy int `json:"busy,omitempty"`
+	// Calls: system calls are counted, too, in questions of their own.
+	Calls bool `json:"calls,omitempty"`
 	// Idle is how long both processes then do nothing.
 	Idle time.Duration `json:"idle"`
 }

@@ -90,9 +90,9 @@ func (a *asking) measure(ctx context.Context) (res Result, err error) {
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// count finds out how many system calls some further questions take, if there is a figure for which they matter.
+// count finds out how many system calls some further questions take.
 func (a *asking) count(ctx context.Context, res *Result) error {
-	if a.Think == 0 {
+	if !a.Plan.Calls {
 		return nil
 	}
 	pids := []int{os.Getpid()}
@@ -103,7 +103,7 @@ func (a *asking) count(ctx context.Context, res *Result) error {
 	if err != nil {
 		return nil //nolint:nilerr // then there is no such figure
 	}
-	n, err := a.run(ctx, a.Warm)
+	n, err := a.run(ctx, a.Count/4)
 	res.Figures[Calls] = float64(calls.Close()) / float64(n)
 	return err
 }

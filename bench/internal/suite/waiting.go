@@ -26,7 +26,7 @@ const (
 func (s *Suite) echoed(name string, p echo.Plan, value func(*job.Result) float64) trial.Contestant {
 	return trial.Contestant{Name: name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
 		p := p
-		p.Warm, p.Count = warm(n), n
+		p.Warm, p.Count, p.Calls = warm(n), n, p.Idle == 0
 		r, err := (&job.Job{Kind: job.Ask, Echo: p}).Run(ctx, s.Self)
 		if err != nil {
 			return trial.Sample{}, err
@@ -129,6 +129,9 @@ func (s *Suite) slowReceiver() []trial.Case {
 		x.Each = duration(x.Value / usec)
 		x.Tails[echo.ClientCPU], x.Tails[echo.ServerCPU] = float64(r.Flow.Sender.CPU)/each*usec, float64(r.Flow.Receiver.CPU)/each*usec
 		x.Tails[echo.Switches] = float64(r.Flow.Sender.Switches+r.Flow.Receiver.Switches) / each
+		if calls := r.Flow.Sender.Calls + r.Flow.Receiver.Calls; calls > 0 {
+			x.Tails[echo.Calls] = float64(calls) / each
+		}
 		return x, r.Flow.Check(&j.Plan)
 	}}}
 	for _, system := range []string{echo.Unix, echo.TCP} {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // TestCountCalls: the calls of a thread are counted, or the kernel says that it does not.
@@ -26,12 +28,14 @@ func TestCountCalls(t *testing.T) {
 	assert.Zero(t, c.Close(), "again")
 }
 
-// TestCompute: the CPU time of a computation is no more than a little above its time.
+// TestCompute: a computation takes its time, and no more of the CPU than there was.
 func TestCompute(t *testing.T) {
+	began := clock.System.Now()
 	used := Compute(time.Millisecond)
+	took := clock.System.Now().Sub(began)
+	assert.GreaterOrEqual(t, took, time.Millisecond)
 	assert.Positive(t, used)
-	assert.LessOrEqual(t, used, 1500*time.Microsecond)
-	assert.LessOrEqual(t, Compute(0), time.Millisecond)
+	assert.LessOrEqual(t, used, took)
 	assert.GreaterOrEqual(t, Switches(os.Getpid()), 0)
 	assert.Zero(t, Switches(-1))
 }

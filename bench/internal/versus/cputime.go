@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -59,13 +60,12 @@ func ofThreads(pid int, name string) (texts [][]byte) {
 
 // Compute keeps the CPU busy for some time, and returns what it has used of it: less where others had it meanwhile.
 func Compute(d time.Duration) time.Duration {
+	runtime.LockOSThread() // whose time it is
+	defer runtime.UnlockOSThread()
 	used, began := threadCPU(), clock.System.Now()
 	for clock.System.Now().Sub(began) < d {
 	}
-	if used = threadCPU() - used; used < 0 || used > d+d/2 { // Go has moved the goroutine to another thread
-		return d
-	}
-	return used
+	return threadCPU() - used
 }
 
 func threadCPU() time.Duration {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
@@ -30,6 +31,7 @@ type run struct {
 	answered       int // batches that the peer has said it has
 	began, ended   clock.Time
 	before, usage  Usage // of this side, when the clock starts, and of the messages that count
+	calls          *versus.Calls
 	answer         *slot // a receive
 	theirs         int64 // nanoseconds, from the last answer
 }
@@ -181,9 +183,16 @@ func (r *run) completed(ctx context.Context, c *efa.Completion) error {
 func (r *run) account(messages int) {
 	switch messages {
 	case r.Warm:
+		if r.Think > 0 && r.calls == nil { // else what the counting costs matters
+			r.calls, _ = versus.CountCalls(os.Getpid())
+		}
 		r.before = used()
 	case r.total():
-		r.usage = used().since(r.before)
+		if r.calls != nil {
+			r.usage.Calls = r.calls.Close()
+		}
+		u := used()
+		r.usage.CPU, r.usage.Switches = u.CPU-r.before.CPU, u.Switches-r.before.Switches
 	}
 }
 
@@ -215,8 +224,8 @@ func (r *run) part(ctx context.Context, res *Result) error {
 			}
 		}
 	}
-	mine, theirs := make([]byte, 0, 24), make([]byte, 24)
-	for _, n := range []int{res.Wrong, int(r.usage.CPU), r.usage.Switches} {
+	mine, theirs := make([]byte, 0, 32), make([]byte, 32)
+	for _, n := range []int{res.Wrong, int(r.usage.CPU), r.usage.Switches, r.usage.Calls} {
 		mine = binary.LittleEndian.AppendUint64(mine, uint64(n)) //nolint:gosec // a count
 	}
 	if r.Rank == 0 {
@@ -225,7 +234,7 @@ func (r *run) part(ctx context.Context, res *Result) error {
 		}
 		word := func(i int) int { return int(binary.LittleEndian.Uint64(theirs[8*i:])) } //nolint:gosec // a count
 		res.Wrong += word(0)
-		res.Sender, res.Receiver = r.usage, Usage{time.Duration(word(1)), word(2)}
+		res.Sender, res.Receiver = r.usage, Usage{time.Duration(word(1)), word(2), word(3)}
 		return r.Endpoint.SendTag(ctx, r.Peer, ackTag, mine[:8])
 	}
 	if err := r.Endpoint.SendTag(ctx, r.Peer, ackTag, mine); err != nil {
