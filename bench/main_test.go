@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"github.com/efactor/efactor/bench/internal/job"
 	"github.com/efactor/efactor/bench/internal/trial"
 	"github.com/efactor/efactor/bench/internal/versus"
+	"github.com/efactor/efactor/bench/stream/flow"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // asProgram has the test binary be the program, so that no other must be built; the
@@ -161,6 +164,30 @@ func TestMerge(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("case unit peer\n"), 0o600))
 	_, err = start(t, "-merge", file)
 	require.ErrorContains(t, err, "run.jsonl: line 1")
+}
+
+// TestWakeUps: in a stream whose receiver computes for each message neither side is woken for each. Of several runs the
+// one with the fewest counts, since in the others something else had the CPUs.
+func TestWakeUps(t *testing.T) {
+	testenv.Long(t, "it counts how often threads sleep, on a machine that does nothing else")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv(asProgram, "1")
+	j := job.Job{Kind: job.Stream, Device: "shm", Progress: "auto"}
+	j.Plan = flow.Plan{Size: 8, Window: 64, Batch: 256, Buffers: 64, Think: 20 * time.Microsecond}
+	j.Plan.Messages(10_000)
+	var sender, receiver, calls []float64
+	for range 8 {
+		r, err := j.Run(t.Context(), self)
+		require.NoError(t, err)
+		t.Logf("%d messages: sender %+v, receiver %+v", r.Flow.Count, r.Flow.Sender, r.Flow.Receiver)
+		each := func(n int) float64 { return float64(n) / float64(r.Flow.Count) }
+		sender, receiver = append(sender, each(r.Flow.Sender.Switches)), append(receiver, each(r.Flow.Receiver.Switches))
+		calls = append(calls, each(r.Flow.Sender.Calls+r.Flow.Receiver.Calls))
+	}
+	assert.Less(t, slices.Min(sender), 0.1, "switches of the sender a message")
+	assert.Less(t, slices.Min(receiver), 0.2, "switches of the receiver a message")
+	assert.Less(t, slices.Min(calls), 0.8, "system calls of both a message")
 }
 
 // TestWaiting: the table of several runs, with processes that compute beside.

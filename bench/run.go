@@ -105,8 +105,10 @@ func (p *printer) all(ctx context.Context, r *trial.Runner, cases []trial.Case) 
 // several measures the cases in several runs, each with its own limit, and writes what they came to.
 func (p *printer) several(ctx context.Context, r *trial.Runner, cases []trial.Case, out io.Writer) error {
 	var runs []merge.Run
+	var loads []string
 	for i := range p.runs {
-		fmt.Fprintf(p.notes, "# run %d of %d, load average %s\n", i+1, p.runs, versus.Load())
+		loads = append(loads, versus.Load())
+		fmt.Fprintf(p.notes, "# run %d of %d, load average %s\n", i+1, p.runs, loads[i])
 		p.outcomes, r.Until = nil, clock.System.Now().Add(p.limit)
 		if err := p.all(ctx, r, cases); err != nil {
 			return err
@@ -118,6 +120,9 @@ func (p *printer) several(ctx context.Context, r *trial.Runner, cases []trial.Ca
 		runs = append(runs, run)
 	}
 	p.warn(false)
+	m := versus.Here()
+	fmt.Fprintf(out, "Commit %s, %s, %s, %d CPUs, %d processes that compute beside; load average before each run: %s.\n\n",
+		m.Commit, m.Go, m.CPU, m.Cores, p.busy, strings.Join(loads, ", "))
 	return errors.Join(merge.Write(out, runs, p.cases, p.aims()), p.failed)
 }
 

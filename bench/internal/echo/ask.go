@@ -35,8 +35,8 @@ type Plan struct {
 	Local bool `json:"local,omitempty"`
 	// Busy is how many processes beside do nothing but compute.
 	Busy int `json:"busy,omitempty"`
-	// Calls: system calls are counted, too, in questions of their own.
-	Calls bool `json:"calls,omitempty"`
+	// Counts: system calls and switches are counted, too, in questions of their own.
+	Counts bool `json:"counts,omitempty"`
 	// Idle is how long both processes then do nothing.
 	Idle time.Duration `json:"idle"`
 }
@@ -58,8 +58,8 @@ const (
 	CPU       = "cpu"        // of both processes, as the result has it
 	ClientCPU = "client_cpu" // without the computing
 	ServerCPU = "server_cpu" // with that for messages of a stream
-	Switches  = "switches"   // how often threads of both processes gave their CPU away to wait
-	Calls     = "calls"      // system calls of both processes; there is none where the kernel does not count them
+	Switches  = "switches"   // as versus.Counts has them, of both processes
+	Calls     = "calls"      // the same; there is none where the kernel does not count them
 )
 
 // Serve answers until in ends: the server's process. It writes where it listens to out.

@@ -74,7 +74,7 @@ func command(name string) []string {
 func TestThink(t *testing.T) {
 	for _, name := range []string{Endpoint, Unix, TCP} {
 		p := testPlan(name)
-		p.Think, p.Busy, p.Calls = 100*time.Microsecond, 1, true
+		p.Think, p.Busy, p.Counts = 100*time.Microsecond, 1, true
 		r, err := p.Ask(t.Context(), command(name), command("busy"))
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, r.Each, p.Think, name)

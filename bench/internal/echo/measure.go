@@ -18,8 +18,9 @@ import (
 // asking is a plan at work.
 type asking struct {
 	*Plan
-	clients []*client
-	server  int // its process; 0: this one
+	clients  []*client
+	server   int // its process; 0: this one
+	counting bool
 }
 
 // client asks one question after the other.
@@ -39,13 +40,12 @@ func (a *asking) close() (err error) {
 // account is what both processes have used so far.
 type account struct {
 	client, server time.Duration
-	switches       int
 }
 
 func (a *asking) account() (x account) {
-	x.client, x.switches = versus.OwnCPU(), versus.Switches(os.Getpid())
+	x.client = versus.OwnCPU()
 	if a.server > 0 {
-		x.server, x.switches = versus.CPUTime(a.server), x.switches+versus.Switches(a.server)
+		x.server = versus.CPUTime(a.server)
 	}
 	return x
 }
@@ -75,7 +75,6 @@ func (a *asking) measure(ctx context.Context) (res Result, err error) {
 	each := func(v float64) float64 { return v / float64(n) }
 	res.Figures[CPU] = microseconds(res.CPU)
 	res.Figures[ClientCPU], res.Figures[ServerCPU] = each(microseconds(client)), each(microseconds(server))
-	res.Figures[Switches] = each(float64(after.switches - before.switches))
 	if len(times) > 0 {
 		slices.Sort(times)
 		res.Figures[P50], res.Figures[P99] = microseconds(versus.Percentile(times, 50)), microseconds(versus.Percentile(times, 99))
@@ -90,21 +89,23 @@ func (a *asking) measure(ctx context.Context) (res Result, err error) {
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// count finds out how many system calls some further questions take.
+// count finds out how many system calls and switches some further questions take.
 func (a *asking) count(ctx context.Context, res *Result) error {
-	if !a.Plan.Calls {
+	if !a.Counts {
 		return nil
 	}
 	pids := []int{os.Getpid()}
 	if a.server > 0 {
 		pids = append(pids, a.server)
 	}
-	calls, err := versus.CountCalls(pids...)
-	if err != nil {
-		return nil //nolint:nilerr // then there is no such figure
-	}
+	counts := versus.Count(pids...)
+	a.counting = true
 	n, err := a.run(ctx, a.Count/4)
-	res.Figures[Calls] = float64(calls.Close()) / float64(n)
+	calls, switches := counts.Close()
+	res.Figures[Switches] = float64(switches) / float64(n)
+	if counts.Calls() == nil {
+		res.Figures[Calls] = float64(calls) / float64(n)
+	}
 	return err
 }
 
@@ -140,7 +141,11 @@ func (a *asking) ask(ctx context.Context, c *client, n int) error {
 		}
 		var began clock.Time
 		if a.Think > 0 {
-			c.thought += versus.Compute(a.Think)
+			if a.counting {
+				versus.Compute(a.Think)
+			} else {
+				c.thought += versus.ComputeCPU(a.Think)
+			}
 			began = clock.System.Now()
 		}
 		answer, err := c.call(ctx, question)

@@ -26,7 +26,7 @@ const (
 func (s *Suite) echoed(name string, p echo.Plan, value func(*job.Result) float64) trial.Contestant {
 	return trial.Contestant{Name: name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
 		p := p
-		p.Warm, p.Count, p.Calls = warm(n), n, p.Idle == 0
+		p.Warm, p.Count, p.Counts = warm(n), n, p.Idle == 0
 		r, err := (&job.Job{Kind: job.Ask, Echo: p}).Run(ctx, s.Self)
 		if err != nil {
 			return trial.Sample{}, err

@@ -35,18 +35,6 @@ func CPUTime(pid int) (sum time.Duration) {
 	return sum
 }
 
-// Switches is how often the threads of a process have given their CPU away to wait. Threads that have ended are not in it.
-func Switches(pid int) (sum int) {
-	for _, b := range ofThreads(pid, "status") {
-		if _, after, ok := bytes.Cut(b, []byte("\nvoluntary_ctxt_switches:")); ok {
-			first, _, _ := bytes.Cut(after, []byte("\n"))
-			n, _ := strconv.Atoi(string(bytes.TrimSpace(first)))
-			sum += n
-		}
-	}
-	return sum
-}
-
 // ofThreads reads a file of each thread of a process.
 func ofThreads(pid int, name string) (texts [][]byte) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/%s", pid, name))
@@ -58,13 +46,18 @@ func ofThreads(pid int, name string) (texts [][]byte) {
 	return texts
 }
 
-// Compute keeps the CPU busy for some time, and returns what it has used of it: less where others had it meanwhile.
-func Compute(d time.Duration) time.Duration {
+// Compute keeps the CPU busy for some time, without a system call.
+func Compute(d time.Duration) {
+	for began := clock.System.Now(); clock.System.Now().Sub(began) < d; {
+	}
+}
+
+// ComputeCPU does the same, and returns what it has used of the CPU: less where others had it meanwhile.
+func ComputeCPU(d time.Duration) time.Duration {
 	runtime.LockOSThread() // whose time it is
 	defer runtime.UnlockOSThread()
-	used, began := threadCPU(), clock.System.Now()
-	for clock.System.Now().Sub(began) < d {
-	}
+	used := threadCPU()
+	Compute(d)
 	return threadCPU() - used
 }
 

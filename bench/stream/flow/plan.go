@@ -3,10 +3,7 @@ package flow
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
-
-	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 // Plan is what both sides do.
@@ -82,11 +79,9 @@ type Result struct {
 // Usage is what a process used.
 type Usage struct {
 	CPU      time.Duration `json:"cpu"`
-	Switches int           `json:"switches"` // how often its threads gave their CPU away to wait
-	Calls    int           `json:"calls"`    // of the system, where the kernel counts them
+	Switches int           `json:"switches"` // as versus.Counts has them, if the receiver computes
+	Calls    int           `json:"calls"`
 }
-
-func used() Usage { return Usage{CPU: versus.OwnCPU(), Switches: versus.Switches(os.Getpid())} }
 
 // Rate is messages per second, of both ways together.
 func (r *Result) Rate() (sum float64) {

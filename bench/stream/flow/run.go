@@ -30,8 +30,9 @@ type run struct {
 	received       int
 	answered       int // batches that the peer has said it has
 	began, ended   clock.Time
-	before, usage  Usage // of this side, when the clock starts, and of the messages that count
-	calls          *versus.Calls
+	before         time.Duration // CPU time when the clock starts
+	usage          Usage         // of this side, for the messages that count
+	counts         *versus.Counts
 	answer         *slot // a receive
 	theirs         int64 // nanoseconds, from the last answer
 }
@@ -183,16 +184,15 @@ func (r *run) completed(ctx context.Context, c *efa.Completion) error {
 func (r *run) account(messages int) {
 	switch messages {
 	case r.Warm:
-		if r.Think > 0 && r.calls == nil { // else what the counting costs matters
-			r.calls, _ = versus.CountCalls(os.Getpid())
+		if r.Think > 0 && r.counts == nil { // else what the counting costs matters
+			r.counts = versus.Count(os.Getpid())
 		}
-		r.before = used()
+		r.before = versus.OwnCPU()
 	case r.total():
-		if r.calls != nil {
-			r.usage.Calls = r.calls.Close()
+		r.usage.CPU = versus.OwnCPU() - r.before
+		if r.counts != nil {
+			r.usage.Calls, r.usage.Switches = r.counts.Close()
 		}
-		u := used()
-		r.usage.CPU, r.usage.Switches = u.CPU-r.before.CPU, u.Switches-r.before.Switches
 	}
 }
 
