@@ -5,6 +5,7 @@
 //	go run . -short                the most important of it, in less than 2
 //	go run . -cases 'latency/shm'  what matches; -list names all
 //	go run . -json -png plots      an object a line; and diagrams
+//	go run . -waiting              what waiting costs, over five runs
 //	go run . -merge *.jsonl        what several runs came to, which is what to quote
 //
 // README.md of the module says what is measured and how.
@@ -60,5 +61,5 @@ func (o *options) merged(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return merge.Write(out, runs, o.cases)
+	return merge.Write(out, runs, o.cases, o.aims())
 }

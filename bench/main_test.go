@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"github.com/efactor/efactor/bench/internal/job"
 	"github.com/efactor/efactor/bench/internal/trial"
 	"github.com/efactor/efactor/bench/internal/versus"
+	"github.com/efactor/efactor/bench/stream/flow"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // asProgram has the test binary be the program, so that no other must be built; the
@@ -121,7 +124,7 @@ func TestJobs(t *testing.T) {
 func TestList(t *testing.T) {
 	out, err := start(t, "-list", "-cases", "idle/shm$")
 	require.NoError(t, err)
-	assert.Equal(t, "idle/shm (ms/s): go-tcp grpc nats protoactor\n", string(out))
+	assert.Equal(t, "idle/shm (ms/s): go-unix go-tcp grpc nats protoactor\n", string(out))
 	_, err = start(t, "-list", "-cases", "nothing-of-that-name")
 	assert.ErrorContains(t, err, "no case matches")
 }
@@ -135,13 +138,13 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 9, o.rounds)
 	assert.Less(t, o.limit, 2*time.Minute)
-	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown", "-merge"} {
+	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown", "-merge", "-runs 0", "-busy -1", "-waiting -json"} {
 		_, err := parse(strings.Fields(args))
 		assert.Error(t, err, args)
 	}
 	_, err = parse([]string{"-h"})
 	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, name := range []string{"short", "cases", "list", "rounds", "time", "limit", "progress", "json", "png", "merge"} {
+	for _, name := range []string{"short", "cases", "list", "rounds", "time", "limit", "progress", "json", "png", "merge", "waiting", "runs", "busy"} {
 		assert.Contains(t, usage, "  -"+name+" ")
 	}
 }
@@ -161,6 +164,42 @@ func TestMerge(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("case unit peer\n"), 0o600))
 	_, err = start(t, "-merge", file)
 	require.ErrorContains(t, err, "run.jsonl: line 1")
+}
+
+// TestWakeUps: in a stream whose receiver computes for each message neither side is woken for each. Of several runs the
+// one with the fewest counts, since in the others something else had the CPUs.
+func TestWakeUps(t *testing.T) {
+	testenv.Long(t, "it counts how often threads sleep, on a machine that does nothing else")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv(asProgram, "1")
+	j := job.Job{Kind: job.Stream, Device: "shm", Progress: "auto"}
+	j.Plan = flow.Plan{Size: 8, Window: 64, Batch: 256, Buffers: 64, Think: 20 * time.Microsecond}
+	j.Plan.Messages(10_000)
+	var sender, receiver, calls []float64
+	for range 8 {
+		r, err := j.Run(t.Context(), self)
+		require.NoError(t, err)
+		t.Logf("%d messages: sender %+v, receiver %+v", r.Flow.Count, r.Flow.Sender, r.Flow.Receiver)
+		each := func(n int) float64 { return float64(n) / float64(r.Flow.Count) }
+		sender, receiver = append(sender, each(r.Flow.Sender.Switches)), append(receiver, each(r.Flow.Receiver.Switches))
+		calls = append(calls, each(r.Flow.Sender.Calls+r.Flow.Receiver.Calls))
+	}
+	assert.Less(t, slices.Min(sender), 0.1, "switches of the sender a message")
+	assert.Less(t, slices.Min(receiver), 0.2, "switches of the receiver a message")
+	assert.Less(t, slices.Min(calls), 0.8, "system calls of both a message")
+}
+
+// TestWaiting: the table of several runs, with processes that compute beside.
+func TestWaiting(t *testing.T) {
+	out, err := start(t, "-waiting", "-runs", "2", "-rounds", "1", "-time", "1ms", "-busy", "1", "-cases", "^(request/shm/think/20us|json/64B|stream/slow-receiver)$")
+	require.NoError(t, err)
+	text := string(out)
+	for _, name := range []string{"request/shm/think/20us", "request/shm/think/20us, p99", "json/64B"} {
+		assert.Regexp(t, `\n\| `+name+` \| go-unix \| <= [0-9.]+ \| [0-9.]+ \| [0-9.]+ to [0-9.]+ \| 2 \| `, text)
+	}
+	assert.Regexp(t, `\n\| stream/slow-receiver \| - \| <= 21 \| [0-9.]+ \| [0-9.]+ to [0-9.]+ \| 2 \| `, text)
+	assert.NotContains(t, text, "latency/shm")
 }
 
 func TestFamily(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 )
 
 const usage = `usage: bench [flags]
-       bench -merge [-cases REGEXP] FILE...
+       bench -waiting [flags]
+       bench -merge [-waiting] [-cases REGEXP] FILE...
 
 Measures efactor beside its peers, in turns, and prints how they compare.
 
@@ -25,6 +26,10 @@ Measures efactor beside its peers, in turns, and prints how they compare.
   -limit D        no case begins later (0s: 14m, or 1m45s with -short)
   -progress MODE  efactor's: auto, manual or pinned
                   (as the case has it: manual where processes spin, else auto)
+  -waiting        what waiting costs beside a Unix socket and others: -runs runs
+                  of those cases, and the figures to reach in Markdown
+  -runs N         (5)
+  -busy N         processes that compute beside all that is measured (0)
   -json           one object a line instead of the table
   -png DIR        plots of latency and bandwidth over the size, too
   -merge          measure nothing; print what the runs came to whose -json the files
@@ -34,7 +39,8 @@ Measures efactor beside its peers, in turns, and prints how they compare.
 // options are the flags.
 type options struct {
 	short, list, json bool
-	merge             bool
+	merge, waiting    bool
+	runs, busy        int
 	allRounds         bool     // -rounds was given, and is for all cases
 	files             []string // to merge
 	cases             *regexp.Regexp
@@ -53,6 +59,9 @@ func parse(args []string) (*options, error) {
 	fs.BoolVar(&o.list, "list", false, "")
 	fs.BoolVar(&o.json, "json", false, "")
 	fs.BoolVar(&o.merge, "merge", false, "")
+	fs.BoolVar(&o.waiting, "waiting", false, "")
+	fs.IntVar(&o.runs, "runs", 5, "")
+	fs.IntVar(&o.busy, "busy", 0, "")
 	cases := fs.String("cases", "", "")
 	fs.IntVar(&o.rounds, "rounds", 0, "")
 	fs.DurationVar(&o.time, "time", 0, "")
@@ -66,10 +75,13 @@ func parse(args []string) (*options, error) {
 	if o.files = fs.Args(); o.merge != (len(o.files) > 0) {
 		return nil, fmt.Errorf("arguments %q: -merge has files, and nothing else has", o.files)
 	}
-	if o.rounds < 0 || o.time < 0 || o.limit < 0 {
-		return nil, errors.New("-rounds, -time and -limit are not below 0")
+	if o.rounds < 0 || o.time < 0 || o.limit < 0 || o.busy < 0 || o.runs < 1 {
+		return nil, errors.New("-rounds, -time, -limit and -busy are not below 0, and -runs not below 1")
 	}
-	o.allRounds = o.rounds > 0
+	if o.waiting && (o.short || o.json || o.png != "") {
+		return nil, errors.New("-waiting prints its own table: no -short, -json or -png")
+	}
+	o.allRounds = o.rounds > 0 || o.waiting
 	o.fill()
 	var err error
 	if o.cases, err = regexp.Compile(*cases); err != nil {
@@ -84,7 +96,10 @@ func parse(args []string) (*options, error) {
 // fill sets what was not given.
 func (o *options) fill() {
 	rounds, time, limit := 5, 150*time.Millisecond, 14*time.Minute
-	if o.short {
+	switch {
+	case o.waiting:
+		rounds = shortRounds
+	case o.short:
 		rounds, time, limit = shortRounds, shortTime, shortLimit
 	}
 	if o.rounds == 0 {

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
+	"github.com/efactor/efactor/bench/internal/job"
+	"github.com/efactor/efactor/bench/internal/merge"
 	"github.com/efactor/efactor/bench/internal/peers"
 	"github.com/efactor/efactor/bench/internal/suite"
 	"github.com/efactor/efactor/bench/internal/trial"
@@ -51,6 +54,9 @@ func (o *options) run(ctx context.Context, out, log io.Writer) error {
 		}
 	}
 	cases := s.Cases(o.cases)
+	if o.waiting {
+		cases = s.Toward(merge.Waiting, o.cases)
+	}
 	if len(cases) == 0 {
 		return fmt.Errorf("no case matches %q", o.cases)
 	}
@@ -61,14 +67,20 @@ func (o *options) run(ctx context.Context, out, log io.Writer) error {
 	if o.json {
 		p.notes = log
 	}
+	if o.waiting {
+		p.out, p.notes = log, log
+	}
+	stop, err := o.compute(self)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	p.head(peers.Versions(ctx), missing)
 	r := trial.Runner{Rounds: o.rounds, Time: o.time, Timeout: timeout, Until: began.Add(o.limit), Log: log, Apart: versus.Apart}
-	err = r.All(ctx, cases, p.outcome)
-	late := errors.Is(err, trial.ErrLate)
-	if late {
-		fmt.Fprintf(p.notes, "# NOT MEASURED: %v\n", err)
+	if o.waiting {
+		return p.several(ctx, &r, cases, out)
 	}
-	if err != nil && !late {
+	if err := p.all(ctx, &r, cases); err != nil {
 		return err
 	}
 	p.warn(false)
@@ -78,6 +90,76 @@ func (o *options) run(ctx context.Context, out, log io.Writer) error {
 		}
 	}
 	return p.failed
+}
+
+// all measures the cases, as far as there is time.
+func (p *printer) all(ctx context.Context, r *trial.Runner, cases []trial.Case) error {
+	err := r.All(ctx, cases, p.outcome)
+	if errors.Is(err, trial.ErrLate) {
+		fmt.Fprintf(p.notes, "# NOT MEASURED: %v\n", err)
+		return nil
+	}
+	return err
+}
+
+// several measures the cases in several runs, each with its own limit, and writes what they came to.
+func (p *printer) several(ctx context.Context, r *trial.Runner, cases []trial.Case, out io.Writer) error {
+	var runs []merge.Run
+	var loads []string
+	for i := range p.runs {
+		loads = append(loads, versus.Load())
+		fmt.Fprintf(p.notes, "# run %d of %d, load average %s\n", i+1, p.runs, loads[i])
+		p.outcomes, r.Until = nil, clock.System.Now().Add(p.limit)
+		if err := p.all(ctx, r, cases); err != nil {
+			return err
+		}
+		var run merge.Run
+		for _, o := range p.outcomes {
+			run = append(run, o.Lines()...)
+		}
+		runs = append(runs, run)
+	}
+	p.warn(false)
+	m := versus.Here()
+	fmt.Fprintf(out, "Commit %s, %s, %s, %d CPUs, %d processes that compute beside; load average before each run: %s.\n\n",
+		m.Commit, m.Go, m.CPU, m.Cores, p.busy, strings.Join(loads, ", "))
+	return errors.Join(merge.Write(out, runs, p.cases, p.aims()), p.failed)
+}
+
+// aims are those of the table of several runs.
+func (o *options) aims() merge.Aims {
+	if o.waiting {
+		return merge.Waiting
+	}
+	return merge.Figures
+}
+
+// compute starts the processes that compute beside what is measured.
+func (o *options) compute(self string) (stop func(), err error) {
+	var list []*exec.Cmd
+	stop = func() {
+		for _, cmd := range list {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // it was killed
+		}
+	}
+	command, err := (&job.Job{Kind: job.Busy}).Command(self)
+	if err != nil {
+		return nil, err
+	}
+	for range o.busy {
+		cmd := exec.Command(command[0], command[1:]...)
+		if _, err := cmd.StdinPipe(); err != nil { // which ends with this process, and the other one with it
+			stop()
+			return nil, err
+		}
+		if err := cmd.Start(); err != nil {
+			stop()
+			return nil, err
+		}
+		list = append(list, cmd)
+	}
+	return stop, nil
 }
 
 // list names the cases and their systems.

@@ -106,7 +106,7 @@ func ours(ctx context.Context) (*actor.ActorSystem, *remote.Remote, error) {
 	return system, r, err
 }
 
-func serveOurs(ctx context.Context, ready func(string)) error {
+func serveOurs(ctx context.Context, _ Plan, ready func(string)) error {
 	system, r, err := ours(ctx)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func serveOurs(ctx context.Context, ready func(string)) error {
 	return r.Close(context.Background())
 }
 
-func dialOurs(ctx context.Context, addr string) (caller, error) {
+func dialOurs(ctx context.Context, _ Plan, addr string) (caller, error) {
 	system, r, err := ours(ctx)
 	if err != nil {
 		return nil, err
@@ -128,13 +128,13 @@ func dialOurs(ctx context.Context, addr string) (caller, error) {
 }
 
 // serveNothing is the process that nobody needs.
-func serveNothing(ctx context.Context, ready func(string)) error {
+func serveNothing(ctx context.Context, _ Plan, ready func(string)) error {
 	ready("nowhere")
 	<-ctx.Done()
 	return nil
 }
 
-func dialLocal(context.Context, string) (caller, error) {
+func dialLocal(context.Context, Plan, string) (caller, error) {
 	system := silent()
 	pid := system.Root.Spawn(answering())
 	end := sync.OnceValue(func() error { return system.Root.StopFuture(pid).Wait() })

@@ -3,31 +3,58 @@ package echo
 import (
 	"context"
 	"io"
+	"os"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
+// asProgram has the test binary be a server, or a process that computes.
+const asProgram = "EFACTOR_ECHO"
+
+func TestMain(m *testing.M) {
+	switch name := os.Getenv(asProgram); name {
+	case "":
+		os.Exit(m.Run())
+	case "busy":
+		Busy(context.Background(), os.Stdin)
+	default:
+		p := testPlan(name)
+		if err := p.Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func testPlan(system string) Plan {
+	return Plan{System: system, Progress: "auto", Size: 8, Warm: 2, Count: 10}
+}
+
+func everything() []System { return slices.Concat(Systems, Documents, Actors, own) }
+
 // TestSystems: each answers what it is asked, and ends when its input does.
 func TestSystems(t *testing.T) {
-	for _, s := range append(append([]System{}, Systems...), Actors...) {
+	for _, s := range everything() {
 		t.Run(s.Name, func(t *testing.T) {
 			in, end := io.Pipe()
 			addr, out := io.Pipe()
 			ended := make(chan error, 1)
-			go func() { ended <- Serve(t.Context(), s.Name, in, out) }()
-			text := make([]byte, 100)
+			p := testPlan(s.Name)
+			go func() { ended <- p.Serve(t.Context(), in, out) }()
+			text := make([]byte, 2000)
 			n, err := addr.Read(text)
 			require.NoError(t, err)
-			c, err := s.dial(t.Context(), string(text[:n-1]))
+			c, err := s.dial(t.Context(), p, string(text[:n-1]))
 			require.NoError(t, err)
 			for _, question := range []string{"question", "another1"} {
 				answer, err := c.call(t.Context(), []byte(question))
 				require.NoError(t, err)
 				assert.Equal(t, question, string(answer))
 			}
-			if x, ok := c.(streamer); ok {
+			if x, ok := c.(streamer); ok && slices.ContainsFunc(Actors, func(a System) bool { return a.Name == s.Name }) {
 				for range 3 {
 					require.NoError(t, x.stream(t.Context(), 1000, []byte("one way!")))
 				}
@@ -39,8 +66,55 @@ func TestSystems(t *testing.T) {
 	}
 }
 
+func command(name string) []string {
+	return []string{"/usr/bin/env", asProgram + "=" + name, os.Args[0]}
+}
+
+// TestThink: a client that computes before each question times each answer, also where others compute beside.
+func TestThink(t *testing.T) {
+	for _, name := range []string{Endpoint, Unix, TCP} {
+		p := testPlan(name)
+		p.Think, p.Busy, p.Counts = 100*time.Microsecond, 1, true
+		r, err := p.Ask(t.Context(), command(name), command("busy"))
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, r.Each, p.Think, name)
+		assert.Positive(t, r.Figures[P50], name)
+		assert.GreaterOrEqual(t, r.Figures[P99], r.Figures[P50], name)
+		assert.Contains(t, r.Figures, ServerCPU, name)
+		assert.Contains(t, r.Figures, Switches, name)
+		if calls, ok := r.Figures[Calls]; ok {
+			assert.GreaterOrEqual(t, calls, 0.0, name)
+		}
+	}
+}
+
+// TestClients: several ask side by side, also in the server's process.
+func TestClients(t *testing.T) {
+	for _, s := range Documents {
+		for _, local := range []bool{false, true} {
+			p := testPlan(s.Name)
+			p.Size, p.Clients, p.Local = 1000, 3, local
+			r, err := p.Ask(t.Context(), command(s.Name), nil)
+			require.NoError(t, err, s.Name)
+			assert.Positive(t, r.Each, s.Name)
+		}
+	}
+}
+
+// TestStream: messages of which none is answered, but whole batches are.
+func TestStream(t *testing.T) {
+	for _, network := range []string{"unix", "tcp"} {
+		p := testPlan(map[string]string{"unix": Unix, "tcp": TCP}[network])
+		p.Stream, p.Local, p.Think, p.Count = true, true, time.Microsecond, 2*batch+1
+		r, err := p.Ask(t.Context(), nil, nil)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, r.Each, p.Think)
+	}
+}
+
 func TestUnknown(t *testing.T) {
-	require.ErrorIs(t, Serve(t.Context(), "pigeon", nil, nil), errUnknown)
-	_, err := Ask(context.Background(), Plan{System: "pigeon"}, nil)
+	p := testPlan("pigeon")
+	require.ErrorIs(t, p.Serve(t.Context(), nil, nil), errUnknown)
+	_, err := p.Ask(context.Background(), nil, nil)
 	require.ErrorIs(t, err, errUnknown)
 }

@@ -25,7 +25,7 @@ var service = grpc.ServiceDesc{
 	}},
 }
 
-func serveGRPC(ctx context.Context, ready func(string)) error {
+func serveGRPC(ctx context.Context, _ Plan, ready func(string)) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func serveGRPC(ctx context.Context, ready func(string)) error {
 
 type grpcCaller struct{ conn *grpc.ClientConn }
 
-func dialGRPC(_ context.Context, addr string) (caller, error) {
+func dialGRPC(_ context.Context, _ Plan, addr string) (caller, error) {
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	return &grpcCaller{conn}, err
 }

@@ -12,7 +12,7 @@ const subject = "echo"
 
 // serveNATS has NATS's server and the responder in one process, which is the best case:
 // the responder's connection is within it.
-func serveNATS(ctx context.Context, ready func(string)) error {
+func serveNATS(ctx context.Context, _ Plan, ready func(string)) error {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func serveNATS(ctx context.Context, ready func(string)) error {
 
 type natsCaller struct{ conn *nats.Conn }
 
-func dialNATS(_ context.Context, addr string) (caller, error) {
+func dialNATS(_ context.Context, _ Plan, addr string) (caller, error) {
 	conn, err := nats.Connect(addr)
 	return &natsCaller{conn}, err
 }

@@ -17,7 +17,7 @@ func node() (*actor.ActorSystem, *remote.Remote) {
 	return system, r
 }
 
-func serveProtoactor(ctx context.Context, ready func(string)) error {
+func serveProtoactor(ctx context.Context, _ Plan, ready func(string)) error {
 	system, r := node()
 	defer r.Shutdown(false)
 	if _, err := system.Root.SpawnNamed(answering(), actorName); err != nil {
@@ -28,7 +28,7 @@ func serveProtoactor(ctx context.Context, ready func(string)) error {
 	return nil
 }
 
-func dialProtoactor(_ context.Context, addr string) (caller, error) {
+func dialProtoactor(_ context.Context, _ Plan, addr string) (caller, error) {
 	system, r := node()
 	end := func() error {
 		r.Shutdown(false)

@@ -12,9 +12,9 @@ type System struct {
 	Name string
 
 	// serve answers until the context ends, and tells ready where it listens.
-	serve func(ctx context.Context, ready func(addr string)) error
+	serve func(ctx context.Context, p Plan, ready func(addr string)) error
 	// dial connects. A call has returned when the answer is there.
-	dial func(ctx context.Context, addr string) (caller, error)
+	dial func(ctx context.Context, p Plan, addr string) (caller, error)
 }
 
 // caller asks one question at a time.
@@ -23,13 +23,22 @@ type caller interface {
 	close() error
 }
 
-// Systems lists them.
+// Systems lists the peers, with messages of bytes.
 var Systems = []System{
-	{"go-tcp", serveTCP, dialTCP},
+	sockets(Unix, "unix"),
+	sockets(TCP, "tcp"),
 	{"grpc", serveGRPC, dialGRPC},
 	{"nats", serveNATS, dialNATS},
 	{"protoactor", serveProtoactor, dialProtoactor},
 }
+
+// The kernel's sockets, used by package net.
+const (
+	Unix = "go-unix"
+	TCP  = "go-tcp"
+)
+
+var own = []System{{Endpoint, serveEndpoint, dialEndpoint}}
 
 var (
 	errUnknown = errors.New("no such system")
@@ -37,7 +46,7 @@ var (
 )
 
 func find(name string) (*System, error) {
-	for _, list := range [][]System{Systems, Actors} {
+	for _, list := range [][]System{Systems, Documents, Actors, own} {
 		if i := slices.IndexFunc(list, func(s System) bool { return s.Name == name }); i >= 0 {
 			return &list[i], nil
 		}

@@ -33,6 +33,7 @@ const (
 	Peers       = "peers"       // heap for idle peers; one process
 	Ask         = "ask"         // a plan of package echo
 	Serve       = "serve"       // its server
+	Busy        = "busy"        // nothing but to compute
 )
 
 // Job is what to do.
@@ -56,13 +57,14 @@ type Job struct {
 
 // Result is what it came to; fields that mean nothing for the job are 0.
 type Result struct {
-	Nanos   float64            `json:"ns"`               // of a round trip, a call, or a question
-	CPU     float64            `json:"cpu"`              // ns of all processes, for one of them
-	IdleCPU float64            `json:"idle_cpu"`         // ns of the first process, or of the server
-	Tails   map[string]float64 `json:"tails"`            // percentiles of round trips, ns
-	Heap    float64            `json:"heap"`             // bytes for a peer
-	Allocs  map[string]float64 `json:"allocs,omitempty"` // for an operation, by its subprotocol
-	Flow    *flow.Result       `json:"flow,omitempty"`   // of a stream
+	Nanos   float64            `json:"ns"`                // of a round trip, a call, or a question
+	CPU     float64            `json:"cpu"`               // ns of all processes, for one of them
+	IdleCPU float64            `json:"idle_cpu"`          // ns of the first process, or of the server
+	Tails   map[string]float64 `json:"tails"`             // percentiles of round trips, ns
+	Heap    float64            `json:"heap"`              // bytes for a peer
+	Allocs  map[string]float64 `json:"allocs,omitempty"`  // for an operation, by its subprotocol
+	Flow    *flow.Result       `json:"flow,omitempty"`    // of a stream
+	Figures map[string]float64 `json:"figures,omitempty"` // of Ask, as package echo names them
 }
 
 var errKind = errors.New("no such job")
@@ -115,7 +117,9 @@ func (j *Job) do(ctx context.Context, in io.Reader, out io.Writer) error {
 	case Ask:
 		res, err = j.ask(ctx)
 	case Serve:
-		return echo.Serve(ctx, j.Echo.System, in, out)
+		return j.Echo.Serve(ctx, in, out)
+	case Busy:
+		echo.Busy(ctx, in)
 	default:
 		err = fmt.Errorf("%q: %w", j.Kind, errKind)
 	}
@@ -128,7 +132,7 @@ func (j *Job) do(ctx context.Context, in io.Reader, out io.Writer) error {
 // Run has a program that calls Main with what follows -job do a job. Before the program may
 // be a command that starts it.
 func (j *Job) Run(ctx context.Context, program ...string) (*Result, error) {
-	command, err := j.command(program...)
+	command, err := j.Command(program...)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +147,8 @@ func (j *Job) Run(ctx context.Context, program ...string) (*Result, error) {
 	return res, nil
 }
 
-func (j *Job) command(program ...string) ([]string, error) {
+// Command is the program with its argument.
+func (j *Job) Command(program ...string) ([]string, error) {
 	text, err := json.Marshal(j)
 	return append(slices.Clone(program), "-job", string(text)), err
 }
@@ -193,10 +198,14 @@ func (j *Job) ask(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	command, err := (&Job{Kind: Serve, Echo: j.Echo}).command(self)
+	server, err := (&Job{Kind: Serve, Echo: j.Echo}).Command(self)
 	if err != nil {
 		return nil, err
 	}
-	r, err := echo.Ask(ctx, j.Echo, command)
-	return &Result{Nanos: float64(r.Each), CPU: float64(r.CPU), IdleCPU: float64(r.IdleCPU)}, err
+	busy, err := (&Job{Kind: Busy}).Command(self)
+	if err != nil {
+		return nil, err
+	}
+	r, err := j.Echo.Ask(ctx, server, busy)
+	return &Result{Nanos: float64(r.Each), CPU: float64(r.CPU), IdleCPU: float64(r.IdleCPU), Figures: r.Figures}, err
 }

@@ -18,13 +18,17 @@ type aim struct {
 	best  bool
 	least bool // the bound is the least to reach, not the most
 	bound float64
+	tail  string // the figure beside the case's own that is meant, such as p99
 }
+
+// Aims are figures to reach that have a table together.
+type Aims []aim
 
 // bulk are the sizes that one copy is for.
 var bulk = []string{"16KiB", "64KiB", "256KiB", "1MiB"}
 
-// aims are what docs/performance.md measures against.
-var aims = []aim{
+// Figures are what docs/performance.md measures against.
+var Figures = Aims{
 	{cases: under("latency/shm/", "8B"), peers: []string{"libfabric-shm"}, bound: 0.8},
 	{cases: under("latency/shm/", "512B", "4KiB"), peers: []string{"libfabric-shm"}, bound: 0.9},
 	{cases: under("latency/shm/", bulk...), peers: []string{"libfabric-shm"}, bound: 0.8},
@@ -50,6 +54,53 @@ var aims = []aim{
 	{cases: under("allocations/", "sim", "shm", "tcp", "efa"), bound: 0},
 }
 
+// Waiting is what no wait is to cost: never more than a socket's.
+var Waiting = Aims{
+	{cases: think("", "/busy"), peers: []string{"go-unix"}, bound: 0.8},
+	{cases: think("", "/busy"), peers: []string{"go-unix"}, bound: 1, tail: "p99"},
+	{cases: typical("/manual", "/pinned"), peers: []string{"go-unix"}, bound: 0.8},
+	{cases: typical("/manual", "/pinned"), peers: []string{"go-unix"}, bound: 1, tail: "p99"},
+	{cases: under("request/shm/think/", "500us", "5ms"), peers: []string{"go-unix"}, bound: 1.5, tail: "cpu"},
+	{cases: documents("", "/conns8", "/local"), peers: []string{"go-unix"}, bound: 0.8},
+	{cases: oneWay("", "/slice"), peers: []string{"go-tcp"}, bound: 1},
+	{cases: oneWay("", "/slice"), peers: []string{"openmpi-tcp"}, bound: 1.1},
+	{cases: streams("", "/slice"), peers: []string{"openmpi-tcp", "ucx-tcp"}, least: true, bound: 1},
+	{cases: []string{"allreduce/4/8B"}, peers: []string{"openmpi"}, bound: 1.2},
+	{cases: []string{"allreduce/4/4KiB"}, peers: []string{"openmpi"}, bound: 0.8},
+	{cases: []string{"latency/remote/request"}, peers: []string{"protoactor"}, bound: 0.1},
+	{cases: []string{"rate/remote/oneway"}, peers: []string{"protoactor"}, least: true, bound: 2.5},
+	{cases: []string{"idle/shm", "idle/shm/peers16"}, bound: 0.4},
+	{cases: []string{"stream/slow-receiver"}, bound: 21},
+}
+
+func oneWay(ways ...string) []string {
+	return across([]string{"8B", "4KiB", "64KiB", "1MiB"}, ways, "latency/tcp/")
+}
+
+func streams(ways ...string) []string {
+	return across([]string{"64KiB", "1MiB"}, ways, "bandwidth/tcp/")
+}
+
+func think(ways ...string) []string {
+	return across([]string{"20us", "100us", "500us", "5ms"}, ways, "request/shm/think/")
+}
+
+func typical(ways ...string) []string { return across([]string{"500us"}, ways, "request/shm/think/") }
+
+func documents(ways ...string) []string {
+	return across([]string{"64B", "4KiB", "64KiB", "1MiB"}, ways, "json/")
+}
+
+// across names the cases of each way in turn.
+func across(names, ways []string, family string) (list []string) {
+	for _, w := range ways {
+		for _, n := range names {
+			list = append(list, family+n+w)
+		}
+	}
+	return list
+}
+
 var collective = []string{"8B", "4KiB", "64KiB", "1MiB", "16MiB", "64MiB"}
 
 func under(family string, names ...string) (list []string) {
@@ -59,13 +110,23 @@ func under(family string, names ...string) (list []string) {
 	return list
 }
 
-// Aimed names the cases in which there is something to reach.
-func Aimed() (list []string) {
-	for i := range aims {
-		list = append(list, aims[i].cases...)
+// Cases names those in which there is something to reach.
+func (a Aims) Cases() (list []string) {
+	for i := range a {
+		list = append(list, a[i].cases...)
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// Peers names those that a case is to be compared with.
+func (a Aims) Peers(name string) (list []string) {
+	for i := range a {
+		if slices.Contains(a[i].cases, name) {
+			list = append(list, a[i].peers...)
+		}
+	}
+	return list
 }
 
 // result is a line of the table: an aim in one case, beside one peer or the best of some.
@@ -76,7 +137,7 @@ type result struct {
 }
 
 // results compares the runs with each aim.
-func (a *tallies) results(names *regexp.Regexp) (list []result) {
+func (a *tallies) results(names *regexp.Regexp, aims Aims) (list []result) {
 	for i := range aims {
 		aim := &aims[i]
 		for _, name := range aim.cases {
@@ -100,7 +161,11 @@ func (a *tallies) against(aim *aim, name string) (list []result) {
 		return []result{{name, "the best of " + strings.Join(aim.peers, ", "), aim, t.toBest(aim.peers, a.runs)}}
 	}
 	for _, p := range aim.peers {
-		list = append(list, result{name, p, aim, t.to(p, a.runs)})
+		ratios := t.ratios[p]
+		if aim.tail != "" {
+			ratios = t.tailRatios[aim.tail][p]
+		}
+		list = append(list, result{name, p, aim, inOrder(ratios, a.runs)})
 	}
 	return list
 }

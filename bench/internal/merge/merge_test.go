@@ -29,7 +29,7 @@ func line(name, peer string, ours, ratio float64, better string) trial.Line {
 func written(t *testing.T, names string, runs ...Run) string {
 	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, Write(&b, runs, regexp.MustCompile(names)))
+	require.NoError(t, Write(&b, runs, regexp.MustCompile(names), Figures))
 	return b.String()
 }
 
@@ -93,6 +93,22 @@ func TestBest(t *testing.T) {
 	assert.Contains(t, text, "| the best of libfabric-shm, mpich, ucx-shm | >= 1 | 0.55 | 0.50 to 0.60 | 2 | **no** |\n")
 	a := count([]Run{{line("x", "a", 1, 0.5, "less"), line("x", "b", 1, 0.7, "less")}}, all)
 	assert.Equal(t, []float64{0.7}, a.by["x"].toBest([]string{"a", "b"}, 1))
+}
+
+// TestTails: an aim may be of another figure of the runs, where both systems have it.
+func TestTails(t *testing.T) {
+	with := line("request/shm/think/5ms", "go-unix", 50, 0.5, "less")
+	with.Percentiles, with.TheirPercentiles = map[string]float64{"p99": 30, "cpu": 9, "calls": 4}, map[string]float64{"p99": 20, "cpu": 0}
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, []Run{{with}, {line("request/shm/think/5ms", "go-unix", 50, 0.7, "less")}}, regexp.MustCompile("5ms$"), Waiting))
+	for _, want := range []string{
+		"| request/shm/think/5ms | go-unix | <= 0.8 | 0.60 | 0.50 to 0.70 | 2 | yes |",
+		"| request/shm/think/5ms, p99 | go-unix | <= 1 | 1.50 | 1.50 to 1.50 | 1 | **no** |",
+		"| request/shm/think/5ms, cpu | go-unix | <= 1.5 | - | - | 0 | not measured |",
+	} {
+		assert.Contains(t, b.String(), want+"\n")
+	}
+	assert.NotContains(t, b.String(), "latency/shm/8B")
 }
 
 // TestTables: a table has the cases of a family by size, and a column for each peer.

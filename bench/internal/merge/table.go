@@ -13,11 +13,11 @@ import (
 
 // Write writes the figures to reach, and then a table for each family of cases, both in
 // Markdown, of the cases whose names match.
-func Write(w io.Writer, runs []Run, names *regexp.Regexp) error {
+func Write(w io.Writer, runs []Run, names *regexp.Regexp, aims Aims) error {
 	all := count(runs, names)
 	fmt.Fprintf(w, "Median of %d runs (the least to the most of them); ratios are of efactor's figure to the peer's.\n\n", all.runs)
 	table := [][]string{{"case", "peer", "aim", "median", "range", "runs", "reached"}}
-	for _, r := range all.results(names) {
+	for _, r := range all.results(names, aims) {
 		table = append(table, r.cells())
 	}
 	writeTable(w, table)
@@ -30,7 +30,11 @@ func Write(w io.Writer, runs []Run, names *regexp.Regexp) error {
 }
 
 func (r *result) cells() []string {
-	cells := []string{r.name, r.peer, r.aim.String(), "-", "-", strconv.Itoa(len(r.figures)), r.verdict()}
+	name := r.name
+	if r.aim.tail != "" {
+		name += ", " + r.aim.tail
+	}
+	cells := []string{name, r.peer, r.aim.String(), "-", "-", strconv.Itoa(len(r.figures)), r.verdict()}
 	if len(r.figures) > 0 {
 		s := versus.SpreadOf(r.figures)
 		cells[3], cells[4] = digits(s.Median), digits(s.Min)+" to "+digits(s.Max)

@@ -17,6 +17,8 @@ type tally struct {
 	// ratios are those to a peer, by its name and then by the number of the run.
 	ratios map[string]map[int]float64
 	theirs map[string][]float64
+	// tailRatios are those of other figures of the runs, by their names, in the same way.
+	tailRatios map[string]map[string]map[int]float64
 }
 
 // tallies has the cases in the order in which runs have them first.
@@ -54,6 +56,7 @@ func (a *tallies) tally(l *trial.Line) *tally {
 		t = &tally{
 			name: l.Case, unit: l.Unit, higher: l.Better == "more",
 			tails: map[string][]float64{}, ratios: map[string]map[int]float64{}, theirs: map[string][]float64{},
+			tailRatios: map[string]map[string]map[int]float64{},
 		}
 		a.by[l.Case] = t
 		a.list = append(a.list, t)
@@ -71,12 +74,29 @@ func (t *tally) add(run int, l *trial.Line) {
 	}
 	t.ratios[l.Peer][run] = *l.Ratio
 	t.theirs[l.Peer] = append(t.theirs[l.Peer], *l.Theirs)
+	for name, theirs := range l.TheirPercentiles {
+		ours, ok := l.Percentiles[name]
+		if !ok || theirs <= 0 {
+			continue
+		}
+		by := t.tailRatios[name]
+		if by == nil {
+			by = map[string]map[int]float64{}
+			t.tailRatios[name] = by
+		}
+		if by[l.Peer] == nil {
+			by[l.Peer] = map[int]float64{}
+		}
+		by[l.Peer][run] = ours / theirs
+	}
 }
 
 // to gives the ratios to a peer in the order of the runs that have one.
-func (t *tally) to(peer string, runs int) (list []float64) {
+func (t *tally) to(peer string, runs int) []float64 { return inOrder(t.ratios[peer], runs) }
+
+func inOrder(ratios map[int]float64, runs int) (list []float64) {
 	for i := range runs {
-		if r, ok := t.ratios[peer][i]; ok {
+		if r, ok := ratios[i]; ok {
 			list = append(list, r)
 		}
 	}

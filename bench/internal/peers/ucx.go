@@ -27,15 +27,19 @@ func ucx(context.Context, string) ([]Peer, error) {
 	return list, nil
 }
 
-// ucxStreams are by C programs of package contest, for what ucx_perftest cannot do: both ways, and several
-// senders.
+// ucxStreams are by C programs of package contest, for what ucx_perftest cannot do: both ways, several
+// senders, and one way where it is not installed.
 func ucxStreams(ctx context.Context, dir string) (list []Peer, err error) {
 	for _, way := range ucxWays {
 		s, err := contest.Compile(ctx, dir, contest.UCX, way.transports.environment()...)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Peer{Name: "ucx-" + way.name, Way: way.name, Both: s.Run})
+		p := Peer{Name: "ucx-" + way.name, Way: way.name, Both: s.Run}
+		if _, err := exec.LookPath(ucxPerftest); err != nil {
+			p.Stream = s.Run
+		}
+		list = append(list, p)
 	}
 	list[0].Fan, err = contest.CompileFan(ctx, dir, contest.UCX, ucxWays[0].transports.environment()...) // which is shared memory
 	return list, err

@@ -29,10 +29,12 @@ func (s *Suite) latencySHM() (list []trial.Case) {
 
 // latencyTCP is the same over loopback, beside plain TCP.
 func (s *Suite) latencyTCP() (list []trial.Case) {
-	for _, size := range s.pick([]int{8, 4 << 10, 64 << 10, 1 << 20}, []int{8, 1 << 20}) {
+	for _, size := range s.pick([]int{8, 4 << 10, 64 << 10, 1 << 20}, []int{8, 64 << 10, 1 << 20}) {
 		c := s.latency(peers.TCP, size)
-		j := job.Job{Device: peers.TCP, Progress: s.mode("manual"), Size: size, Alloc: true}
-		c.Ours = []trial.Contestant{s.pingPong("", j, true)}
+		j := job.Job{Device: peers.TCP, Progress: s.mode("manual"), Size: size}
+		plain := s.pingPong("/slice", j, false)
+		j.Alloc = true
+		c.Ours = []trial.Contestant{s.pingPong("", j, true), plain}
 		c.Peers = append(c.Peers, s.plainTCP(size))
 		list = append(list, c)
 	}
@@ -52,8 +54,7 @@ func (s *Suite) latency(way string, size int) trial.Case {
 
 // plainTCP is half a round trip of package echo's TCP.
 func (s *Suite) plainTCP(size int) trial.Contestant {
-	x := s.ask("go-tcp", size, 0, func(r *job.Result) float64 { return r.Nanos / 2 * usec })
-	return x
+	return s.ask(echo.TCP, size, 0, func(r *job.Result) float64 { return r.Nanos / 2 * usec })
 }
 
 // ask is a contestant of package echo, with what the result is for the case.

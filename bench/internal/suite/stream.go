@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/efactor/efactor/bench/internal/echo"
 	"github.com/efactor/efactor/bench/internal/job"
 	"github.com/efactor/efactor/bench/internal/peers"
 	"github.com/efactor/efactor/bench/internal/trial"
@@ -70,7 +71,9 @@ func (s *Suite) memcpy(size int) trial.Contestant {
 
 func (s *Suite) bandwidthTCP() (list []trial.Case) {
 	for _, size := range s.pick([]int{1 << 20, 64 << 10}, []int{1 << 20}) {
-		list = append(list, s.stream("bandwidth/tcp/"+bytes(size), peers.TCP, flow.Plan{Size: size}, false))
+		c := s.stream("bandwidth/tcp/"+bytes(size), peers.TCP, flow.Plan{Size: size}, false)
+		c.Peers = append(c.Peers, s.plainStream(echo.TCP, size))
+		list = append(list, c)
 	}
 	for _, size := range s.pick([]int{1 << 20}, nil) {
 		list = append(list, s.stream("bandwidth/tcp/both/"+bytes(size), peers.TCP, flow.Plan{Size: size, Both: true}, false))

@@ -3,9 +3,11 @@ package suite
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/efactor/efactor/bench/internal/echo"
 	"github.com/efactor/efactor/bench/internal/job"
 	"github.com/efactor/efactor/bench/internal/merge"
 	"github.com/efactor/efactor/bench/internal/peers"
@@ -43,6 +45,28 @@ func (s *Suite) Cases(names *regexp.Regexp) []trial.Case {
 	return list
 }
 
+// Toward lists what aims are of, of the cases whose names match, with the peers that they name. Where they name none a
+// Unix socket is beside, if the case has it.
+func (s *Suite) Toward(aims merge.Aims, names *regexp.Regexp) (list []trial.Case) {
+	aimed := aims.Cases()
+	for _, c := range s.Cases(names) {
+		peers := []string{}
+		c.Ours = slices.DeleteFunc(c.Ours, func(x trial.Contestant) bool {
+			name := c.Name + x.Name
+			peers = append(peers, aims.Peers(name)...)
+			return !slices.Contains(aimed, name)
+		})
+		if len(peers) == 0 {
+			peers = []string{echo.Unix}
+		}
+		c.Peers = slices.DeleteFunc(c.Peers, func(x trial.Contestant) bool { return !slices.Contains(peers, x.Name) })
+		if len(c.Ours) > 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 // main names the cases of a short run, and those of the figures to reach.
 func (s *Suite) main(names *regexp.Regexp) map[string]bool {
 	short, main := *s, map[string]bool{}
@@ -50,7 +74,7 @@ func (s *Suite) main(names *regexp.Regexp) map[string]bool {
 	for _, c := range short.all(names) {
 		main[c.Name] = true
 	}
-	for _, name := range merge.Aimed() {
+	for _, name := range merge.Figures.Cases() {
 		main[strings.TrimSuffix(name, "/slice")] = true
 	}
 	return main
@@ -58,7 +82,7 @@ func (s *Suite) main(names *regexp.Regexp) map[string]bool {
 
 func (s *Suite) all(names *regexp.Regexp) (list []trial.Case) {
 	for _, family := range []func() []trial.Case{
-		s.latencySHM, s.rate, s.bandwidth, s.latencyTCP, s.bandwidthTCP, s.request, s.emulated, s.match, s.start,
+		s.latencySHM, s.rate, s.bandwidth, s.latencyTCP, s.bandwidthTCP, s.request, s.think, s.json, s.slowReceiver, s.emulated, s.match, s.start,
 		s.cpu, s.memory, s.idle, s.alone, s.allreduce, s.fan, s.actors, s.each,
 	} {
 		for _, c := range family() {

@@ -53,9 +53,28 @@ func TestAimed(t *testing.T) {
 			measured[c.Name+x.Name] = true
 		}
 	}
-	for _, name := range merge.Aimed() {
+	for _, name := range append(merge.Figures.Cases(), merge.Waiting.Cases()...) {
 		assert.True(t, measured[name], name)
 	}
+}
+
+// TestToward: what aims are of is measured beside the peers that they name, and nothing else is.
+func TestToward(t *testing.T) {
+	var got []string
+	s := new(Suite)
+	for _, c := range s.Toward(merge.Waiting, regexp.MustCompile("^(request|idle|json/64KiB|rate/shm)")) {
+		for _, x := range c.Ours {
+			got = append(got, c.Name+x.Name)
+		}
+		require.Len(t, c.Peers, 1, c.Name)
+		assert.Equal(t, "go-unix", c.Peers[0].Name, c.Name)
+	}
+	assert.Equal(t, []string{
+		"request/shm/think/20us", "request/shm/think/100us",
+		"request/shm/think/500us", "request/shm/think/500us/manual", "request/shm/think/500us/pinned", "request/shm/think/5ms",
+		"request/shm/think/20us/busy", "request/shm/think/100us/busy", "request/shm/think/500us/busy", "request/shm/think/5ms/busy",
+		"json/64KiB", "json/64KiB/conns8", "json/64KiB/local", "idle/shm", "idle/shm/peers16",
+	}, got)
 }
 
 // TestRounds: cases beside the main ones have fewer rounds, unless the caller has chosen.

@@ -130,9 +130,11 @@ func (s *Suite) idle() []trial.Case {
 	}
 	list := []trial.Case{c}
 	for _, n := range s.pick([]int{8, 16}, nil) {
+		sockets := echo.Plan{System: echo.Unix, Size: question, Clients: n, Idle: milliseconds(idleTime)}
 		list = append(list, trial.Case{
 			Name: "idle/shm/peers" + strconv.Itoa(n), Unit: c.Unit, Rounds: fewRounds,
-			Ours: []trial.Contestant{s.idleMany("", n, perSecond)}, Peers: []trial.Contestant{s.idleMany(itself, 1, perSecond)},
+			Ours:  []trial.Contestant{s.idleMany("", n, perSecond)},
+			Peers: []trial.Contestant{s.idleMany(itself, 1, perSecond), s.echoed(echo.Unix, sockets, perSecond)},
 		})
 	}
 	return list

@@ -42,6 +42,6 @@ type Sample struct {
 	Value float64
 	// Each is the time of one operation.
 	Each time.Duration
-	// Tails are percentiles, by their names, in the unit of the value.
+	// Tails are percentiles, by their names, in the unit of the value; or other figures of the run.
 	Tails map[string]float64
 }

@@ -76,6 +76,8 @@ type Line struct {
 	OursSpread   [2]float64         `json:"ours_spread"`
 	TheirsSpread *[2]float64        `json:"theirs_spread,omitempty"`
 	Percentiles  map[string]float64 `json:"ours_percentiles,omitempty"`
+	// TheirPercentiles are there where the peer is measured as efactor is.
+	TheirPercentiles map[string]float64 `json:"theirs_percentiles,omitempty"`
 	// Apart is the least and the most that a cache line took between two CPUs before and after the
 	// runs, in ns: where they differ much the hypervisor has moved the CPUs meanwhile.
 	Apart *[2]float64 `json:"cpus_apart_ns,omitempty"`
@@ -119,6 +121,7 @@ func (o *Outcome) line(ours, theirs *Score) Line {
 	spread = versus.SpreadOf(theirs.Value)
 	ratio, p := l.Ours/spread.Median, P(ours.Value, theirs.Value)
 	l.Peer, l.Theirs, l.TheirsSpread, l.Ratio, l.P = theirs.Name, &spread.Median, &[2]float64{spread.Min, spread.Max}, &ratio, &p
+	l.TheirPercentiles = theirs.median()
 	return l
 }
 

@@ -25,11 +25,14 @@ func WriteLines(w io.Writer, list []Line) {
 			ratio, p = versus.Digits(*l.Ratio), fmt.Sprintf("%.3f", *l.P)
 		}
 		fmt.Fprintf(w, layout, l.Case, l.Unit, l.Peer, spread(l.Ours, l.OursSpread), theirs, ratio, p, l.verdict())
+		if len(l.TheirPercentiles) > 0 {
+			fmt.Fprintf(w, "%-32s %-5s %s\n", l.Case, l.Unit, percentiles(l.Peer, l.TheirPercentiles))
+		}
 		if i < len(list)-1 && list[i+1].Case == l.Case {
 			continue
 		}
 		if len(l.Percentiles) > 0 {
-			fmt.Fprintf(w, "%-32s %-5s %s\n", l.Case, l.Unit, percentiles(l.Percentiles))
+			fmt.Fprintf(w, "%-32s %-5s %s\n", l.Case, l.Unit, percentiles("efactor", l.Percentiles))
 		}
 		if a := l.Apart; a != nil && a[1] > muchFarther*a[0] {
 			fmt.Fprintf(w, "# %s: the CPUs were %.0f to %.0f ns apart: not all runs had the same machine\n", l.Case, a[0], a[1])
@@ -60,15 +63,15 @@ func (l *Line) verdict() string {
 	return "worse"
 }
 
-// percentiles lists them from the least up: their names are p50, p99 and p99.9.
-func percentiles(m map[string]float64) string {
+// percentiles lists a system's figures by their names: p50, p99 and p99.9 from the least up.
+func percentiles(system string, m map[string]float64) string {
 	var names []string
 	for name := range m {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	var b strings.Builder
-	b.WriteString("efactor's")
+	b.WriteString(system + "'s")
 	for _, name := range names {
 		fmt.Fprintf(&b, "  %s %s", name, versus.Digits(m[name]))
 	}

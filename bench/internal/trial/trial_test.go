@@ -177,7 +177,7 @@ func TestJSON(t *testing.T) {
 	text, err := json.Marshal(l)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"case":"latency/shm/8B","peer":"peer","ours":3,"theirs":30,"ratio":0.1,"unit":"us","better":"less",
-		"p":0.01,"rounds":5,"ours_spread":[1,5],"theirs_spread":[10,50],"ours_percentiles":{"p50":1.5}}`, string(text))
+		"p":0.01,"rounds":5,"ours_spread":[1,5],"theirs_spread":[10,50],"ours_percentiles":{"p50":1.5},"theirs_percentiles":{"p50":15}}`, string(text))
 	o, _ = run(t)
 	text, err = json.Marshal(o.Lines()[0])
 	require.NoError(t, err)
@@ -194,6 +194,7 @@ func TestTable(t *testing.T) {
 	WriteLines(&b, o.Lines())
 	assert.Equal(t, `case                             unit  peer                           efactor                   peer  ratio      p  
 latency/shm/8B                   us    peer                 3.00 (1.00..5.00)   30.00 (10.00..50.00)   0.10  0.008  better
+latency/shm/8B                   us    peer's  p50 15.00
 latency/shm/8B                   us    efactor's  p50 1.50
 latency/shm/8B                   us    none                 3.00 (1.00..5.00)                      -      -      -  
 latency/shm/8B                   us    efactor's  p50 1.50

@@ -17,6 +17,8 @@ type Plan struct {
 	Tagged  bool `json:"tagged"`
 	Both    bool `json:"both"`  // ways at once
 	Alloc   bool `json:"alloc"` // buffers are the domain's, not Go's
+	// Think is for how long the receiver computes for each message.
+	Think time.Duration `json:"think,omitempty"`
 }
 
 // Check says what is wrong with a plan.
@@ -70,6 +72,15 @@ type Result struct {
 	Nanos []int64 `json:"ns"`
 	// Wrong is how many receive buffers did not hold at the end what was sent.
 	Wrong int `json:"wrong"`
+	// Sender and Receiver are what the processes used for the messages that count, one way.
+	Sender, Receiver Usage
+}
+
+// Usage is what a process used.
+type Usage struct {
+	CPU      time.Duration `json:"cpu"`
+	Switches int           `json:"switches"` // as versus.Counts has them, if the receiver computes
+	Calls    int           `json:"calls"`
 }
 
 // Rate is messages per second, of both ways together.

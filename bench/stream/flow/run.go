@@ -5,8 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/bench/internal/versus"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -27,6 +30,9 @@ type run struct {
 	received       int
 	answered       int // batches that the peer has said it has
 	began, ended   clock.Time
+	before         time.Duration // CPU time when the clock starts
+	usage          Usage         // of this side, for the messages that count
+	counts         *versus.Counts
 	answer         *slot // a receive
 	theirs         int64 // nanoseconds, from the last answer
 }
@@ -145,6 +151,7 @@ func (r *run) completed(ctx context.Context, c *efa.Completion) error {
 		return c.Err
 	case s == r.answer:
 		r.answered++
+		r.account(r.answered * r.Batch)
 		if r.answered*r.Batch == r.total() {
 			r.theirs = int64(binary.LittleEndian.Uint64(s.buf)) //nolint:gosec // as the peer wrote it
 			return nil
@@ -159,6 +166,9 @@ func (r *run) completed(ctx context.Context, c *efa.Completion) error {
 		return fmt.Errorf("message %d has %d bytes, not %d", r.received, c.N, r.Size)
 	}
 	r.received++
+	if r.Think > 0 {
+		versus.Compute(r.Think)
+	}
 	if r.received+r.Window <= r.total() {
 		if err := r.postRecv(s); err != nil {
 			return err
@@ -170,8 +180,25 @@ func (r *run) completed(ctx context.Context, c *efa.Completion) error {
 	return r.complete(ctx)
 }
 
+// account notes what this side has used, where the clock starts and ends.
+func (r *run) account(messages int) {
+	switch messages {
+	case r.Warm:
+		if r.Think > 0 && r.counts == nil { // else what the counting costs matters
+			r.counts = versus.Count(os.Getpid())
+		}
+		r.before = versus.OwnCPU()
+	case r.total():
+		r.usage.CPU = versus.OwnCPU() - r.before
+		if r.counts != nil {
+			r.usage.Calls, r.usage.Switches = r.counts.Close()
+		}
+	}
+}
+
 // complete answers for a batch.
 func (r *run) complete(ctx context.Context) error {
+	r.account(r.received)
 	switch r.received {
 	case r.Warm:
 		r.began = clock.System.Now()
@@ -197,14 +224,18 @@ func (r *run) part(ctx context.Context, res *Result) error {
 			}
 		}
 	}
-	mine, theirs := make([]byte, 8), make([]byte, 8)
-	binary.LittleEndian.PutUint64(mine, uint64(res.Wrong)) //nolint:gosec // a count
+	mine, theirs := make([]byte, 0, 32), make([]byte, 32)
+	for _, n := range []int{res.Wrong, int(r.usage.CPU), r.usage.Switches, r.usage.Calls} {
+		mine = binary.LittleEndian.AppendUint64(mine, uint64(n)) //nolint:gosec // a count
+	}
 	if r.Rank == 0 {
 		if _, err := r.Endpoint.RecvTag(ctx, efa.Match{Tag: ackTag}, theirs); err != nil {
 			return err
 		}
-		res.Wrong += int(binary.LittleEndian.Uint64(theirs)) //nolint:gosec // a count
-		return r.Endpoint.SendTag(ctx, r.Peer, ackTag, mine)
+		word := func(i int) int { return int(binary.LittleEndian.Uint64(theirs[8*i:])) } //nolint:gosec // a count
+		res.Wrong += word(0)
+		res.Sender, res.Receiver = r.usage, Usage{time.Duration(word(1)), word(2), word(3)}
+		return r.Endpoint.SendTag(ctx, r.Peer, ackTag, mine[:8])
 	}
 	if err := r.Endpoint.SendTag(ctx, r.Peer, ackTag, mine); err != nil {
 		return err
