@@ -22,11 +22,11 @@ import (
 //	              +------------------> over <-----------------+
 //	          no answer         the peer failed, RESET, BYE, another session
 //
-// A message that finds nothing waiting, and whose receiver has sent something lately, is taken to
-// the endpoint by the goroutine that sends it, so that a request and its answer take no other
-// goroutine. Otherwise one is started that takes everything that has been queued until it comes to
-// it, frame by frame, each of many messages. One goroutine at a time does either, so messages of one
-// sender stay in order. While the other process does not take them, they wait, and then the senders do:
+// A question, whose sender is a future, is taken to the endpoint by the goroutine that asks, which is about to wait for the
+// answer, if nothing is queued and the other side has sent something lately. Other messages are queued, and a goroutine of
+// the crew takes everything to the endpoint that has been queued until it comes to it, frame by frame, each of
+// many messages: an actor's goroutine is often a new one, whose stack would have to grow. One goroutine at a time does
+// either, so messages of one sender stay in order. While the other process does not take them, they wait, and then the senders do:
 // what it has not handled yet is a window at most, see kindCredit.
 type link struct {
 	lane  lane
@@ -40,7 +40,7 @@ type link struct {
 	handled  uint64 // bytes of messages that were handed to actors; of the goroutine in the lane
 	credited uint64 // and that the other side was told of
 
-	straight atomic.Int32 // how many messages need no other goroutine
+	straight atomic.Int32 // how many questions need no other goroutine
 
 	mu       sync.Mutex
 	state    state
@@ -111,7 +111,8 @@ func (l *link) post(name string, e *envelope, x letter, codec, typ string, body 
 	if err := l.admit(len(body), urgent); err != nil {
 		return err
 	}
-	if e.sender != nil && e.sender.Address == l.r.name && isFuture(e.sender.Id) {
+	asks := e.sender != nil && e.sender.Address == l.r.name && isFuture(e.sender.Id)
+	if asks {
 		l.asked.add(e.sender.Id, l.r)
 	}
 	if e.system {
@@ -123,7 +124,7 @@ func (l *link) post(name string, e *envelope, x letter, codec, typ string, body 
 	l.queued += len(b.buf) - was
 	switch {
 	case l.state != up || l.writing:
-	case l.straight.Load() > 0 && len(b.buf) <= l.r.inject:
+	case asks && l.straight.Load() > 0 && len(b.buf) <= l.r.inject:
 		l.straight.Add(-1)
 		l.writing = true
 		l.write(1)
@@ -181,7 +182,7 @@ func (l *link) open() *batch {
 	return b
 }
 
-// burst is how many messages go straight to the endpoint for each frame that has come.
+// burst is how many questions go straight to the endpoint for each frame that has come.
 const burst = 4
 
 // writable reports whether there is something to send, and the other side may be sent it.
@@ -207,7 +208,7 @@ func (l *link) write(batches int) {
 		l.sent += uint64(size + frameCost)
 		appendHead(b.buf[:0], kindData, l.theirs)
 		l.mu.Unlock()
-		err := l.r.send(at, b.buf, batches == 1)
+		err := l.r.send(at, b.buf, n == 0 && len(b.buf) <= l.r.inject)
 		if err != nil {
 			l.fail(err)
 			for _, x := range b.letters {
@@ -344,16 +345,20 @@ func (l *link) welcome() {
 	_ = l.r.tell(l.at, appendHead(b, kindWelcome, l.mine))
 }
 
-// flush has what waits leave, by a goroutine of its own: who receives must not wait.
+// flush has what waits leave, by a goroutine of the crew: who receives must not wait.
 func (l *link) flush() {
 	if l.writable() && !l.writing {
 		l.writing = true
-		l.r.served.Go(func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.write(-1)
-		})
+		l.r.served.Add(1)
+		l.r.crew.do(l)
 	}
+}
+
+// send has the queue leave that flush has found.
+func (l *link) send() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(-1)
 }
 
 // fail ends a session, or that it is asked for.

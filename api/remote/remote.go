@@ -34,6 +34,7 @@ type Remote struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	served sync.WaitGroup
+	crew   crew
 	inject int // the longest frame that is injected
 
 	names     table
@@ -224,7 +225,7 @@ func (r *Remote) begin() error {
 		return fmt.Errorf("remote: %w", err)
 	}
 	r.served.Add(1) // as long as there is one that receives
-	go r.receive()
+	r.crew.do(nil)
 	r.served.Go(func() { r.apart(tagHello) })
 	r.served.Go(func() { r.apart(tagCredit) })
 	r.served.Go(r.ping)
