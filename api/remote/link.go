@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,7 @@ type link struct {
 	taken    uint64   // and that the other side has handled
 	asked    futures
 	watches  watches
-	spare    *batch
+	spare    []*batch
 	writing  bool          // somebody takes the queue to the endpoint
 	room     chan struct{} // closed when there is some again; nil: nobody waits
 	emptied  chan struct{} // closed when nothing is queued; nil: nobody waits
@@ -127,7 +128,12 @@ func (l *link) post(name string, e *envelope, x letter, codec, typ string, body 
 	case asks && l.straight.Load() > 0 && len(b.buf) <= l.r.inject:
 		l.straight.Add(-1)
 		l.writing = true
-		l.write(1)
+		b, at := l.next()
+		l.mu.Unlock()
+		l.left(b, l.r.fly(at, b, true).err)
+		l.mu.Lock()
+		l.writing = false
+		l.flush()
 	default:
 		l.flush()
 	}
@@ -174,8 +180,10 @@ func (l *link) open() *batch {
 	if n := len(l.queue); n > 0 && len(l.queue[n-1].buf) < full {
 		return l.queue[n-1]
 	}
-	b := l.spare
-	if l.spare = nil; b == nil {
+	var b *batch
+	if n := len(l.spare); n > 0 {
+		b, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
 		b = newBatch()
 	}
 	l.queue = append(l.queue, b)
@@ -190,38 +198,72 @@ func (l *link) writable() bool {
 	return l.state == up && len(l.queue) > 0 && l.sent-l.taken < window
 }
 
-// write takes so many batches of the queue to the endpoint, or, for -1, all. The link is locked, and
-// writing is set.
-func (l *link) write(batches int) {
-	for n := 0; l.writable(); n++ {
-		if n == batches {
+// next takes the first frame out of the queue. The link is locked, and writable.
+func (l *link) next() (b *batch, at efa.Addr) {
+	b = l.queue[0]
+	l.queue[0] = nil
+	if l.queue = l.queue[1:]; len(l.queue) == 0 {
+		l.queue = nil
+	}
+	l.sent += uint64(len(b.buf) - frameHead + frameCost)
+	appendHead(b.buf[:0], kindData, l.theirs)
+	return b, l.at
+}
+
+// send has all that is queued leave, for flush.
+func (l *link) send() {
+	var flights []flight
+	for {
+		l.mu.Lock()
+		switch {
+		case l.writable() && len(flights) < mostFlights:
+			b, at := l.next()
+			l.mu.Unlock()
+			if f := l.r.fly(at, b, len(flights) == 0); f.op != nil {
+				flights = append(flights, f)
+			} else {
+				l.left(b, f.err)
+			}
+		case len(flights) > 0:
+			l.mu.Unlock()
+			l.left(flights[0].b, l.r.landed(flights[0].op))
+			flights = slices.Delete(flights, 0, 1)
+		default:
 			l.writing = false
-			l.flush()
+			l.mu.Unlock()
 			return
 		}
-		b := l.queue[0]
-		l.queue[0] = nil
-		if l.queue = l.queue[1:]; len(l.queue) == 0 {
-			l.queue = nil
-		}
-		at, size := l.at, len(b.buf)-frameHead
-		l.sent += uint64(size + frameCost)
-		appendHead(b.buf[:0], kindData, l.theirs)
-		l.mu.Unlock()
-		err := l.r.send(at, b.buf, n == 0 && len(b.buf) <= l.r.inject)
-		if err != nil {
-			l.fail(err)
-			for _, x := range b.letters {
-				l.r.lose(x)
-			}
-		}
-		b.reset()
-		l.mu.Lock()
-		l.spare = b
-		l.queued -= size
-		l.wake()
 	}
-	l.writing = false
+}
+
+// flight is a frame on its way.
+type flight struct {
+	b   *batch
+	op  *efa.Op // nil: it has left, or not
+	err error
+}
+
+// mostFlights is how many frames are on their way to a process at most: the next ones are there when it has handled the
+// first.
+const mostFlights = 4
+
+// left is the end of a frame that has left, or has not.
+func (l *link) left(b *batch, err error) {
+	if err != nil {
+		l.fail(err)
+		for _, x := range b.letters {
+			l.r.lose(x)
+		}
+	}
+	size := len(b.buf) - frameHead
+	b.reset()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.spare) < mostFlights {
+		l.spare = append(l.spare, b)
+	}
+	l.queued -= size
+	l.wake()
 }
 
 // wake lets those who wait for room look again.
@@ -352,13 +394,6 @@ func (l *link) flush() {
 		l.r.served.Add(1)
 		l.r.crew.do(l)
 	}
-}
-
-// send has the queue leave that flush has found.
-func (l *link) send() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.write(-1)
 }
 
 // fail ends a session, or that it is asked for.
@@ -504,6 +539,6 @@ func (l *link) grant(n int) {
 	}
 	at, b := l.at, binary.LittleEndian.AppendUint64(appendHead(nil, kindCredit, l.theirs), l.handled)
 	if err := l.r.tell(at, b); errors.Is(err, efa.ErrAgain) {
-		l.r.served.Go(func() { _ = l.r.send(at, b, false) }) // it waits for its place; another error ends the session
+		l.r.served.Go(func() { _ = l.r.ep.SendTag(l.r.ctx, at, tagOf(b), b) }) // it waits for its place; another error ends the session
 	}
 }
