@@ -213,13 +213,13 @@ func (l *link) next() (b *batch, at efa.Addr) {
 // send has all that is queued leave, for flush.
 func (l *link) send() {
 	var flights []flight
-	for {
+	for first := true; ; first = false {
 		l.mu.Lock()
 		switch {
 		case l.writable() && len(flights) < mostFlights:
 			b, at := l.next()
 			l.mu.Unlock()
-			if f := l.r.fly(at, b, len(flights) == 0); f.op != nil {
+			if f := l.r.fly(at, b, first); f.op != nil {
 				flights = append(flights, f)
 			} else {
 				l.left(b, f.err)

@@ -125,9 +125,10 @@ func (r *Remote) resolve(ctx context.Context, name string) (efa.Address, error) 
 	return efa.ResolveAddress(ctx, name)
 }
 
-// fly has a frame leave. A short one, alone, has left at once.
-func (r *Remote) fly(at efa.Addr, b *batch, alone bool) flight {
-	if alone && len(b.buf) <= r.inject {
+// fly has a frame leave. A short one, first, has left at once. One that follows is on its way for a while, and so has the next
+// take many messages.
+func (r *Remote) fly(at efa.Addr, b *batch, first bool) flight {
+	if first && len(b.buf) <= r.inject {
 		return flight{b: b, err: r.ep.SendTag(r.ctx, at, tagFrames, b.buf, efa.Inject)}
 	}
 	op, err := r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagFrames, Buf: b.buf})
