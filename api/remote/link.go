@@ -230,6 +230,7 @@ func (l *link) send() {
 			flights = slices.Delete(flights, 0, 1)
 		default:
 			l.writing = false
+			l.spare = slices.Delete(l.spare, min(len(l.spare), mostFlights), len(l.spare))
 			l.mu.Unlock()
 			return
 		}
@@ -259,9 +260,7 @@ func (l *link) left(b *batch, err error) {
 	b.reset()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.spare) < mostFlights {
-		l.spare = append(l.spare, b)
-	}
+	l.spare = append(l.spare, b)
 	l.queued -= size
 	l.wake()
 }
