@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/runtime/protoimpl"
 )
 
 // Codec makes bytes of messages and messages of bytes. Protobuf messages need none; Config.Codecs
@@ -31,7 +32,7 @@ type codecs struct {
 }
 
 func newCodecs(own []Codec) *codecs {
-	return &codecs{list: append(own[:len(own):len(own)], spawnCodec{}, protobuf{})}
+	return &codecs{list: append(own[:len(own):len(own)], spawnCodec{}, protobuf{new(sync.Map)})}
 }
 
 func (c *codecs) of(message any) (Codec, error) {
@@ -90,7 +91,9 @@ func recovered(err *error) {
 }
 
 // protobuf is the codec of messages that have none.
-type protobuf struct{}
+type protobuf struct {
+	decoders *sync.Map // of types that have come, by their names
+}
 
 var protoMessage = reflect.TypeFor[proto.Message]()
 
@@ -106,15 +109,30 @@ func (protobuf) Append(b []byte, message any) ([]byte, string, error) {
 
 func (p protobuf) Decode(typ string, b []byte) (any, error) { return p.decoder(typ)(b) }
 
-func (protobuf) decoder(typ string) decoder {
-	t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(typ))
-	return func(b []byte) (any, error) {
-		if err != nil {
-			return nil, err
-		}
-		m := t.New().Interface()
-		return m, proto.Unmarshal(b, m)
+func (p protobuf) decoder(typ string) decoder {
+	if found, ok := p.decoders.Load(typ); ok {
+		return found.(decoder)
 	}
+	t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(typ))
+	if err != nil {
+		return func([]byte) (any, error) { return nil, err }
+	}
+	empty := maker(t)
+	d := decoder(func(b []byte) (any, error) {
+		m := empty()
+		return m, proto.UnmarshalOptions{Merge: true}.Unmarshal(b, m)
+	})
+	p.decoders.Store(typ, d)
+	return d
+}
+
+// maker makes empty messages of a type. Those of types that protoc generates are made without protoreflect, which takes as long
+// as to decode a short message.
+func maker(t protoreflect.MessageType) func() proto.Message {
+	if info, ok := t.(*protoimpl.MessageInfo); ok && info.GoReflectType.Implements(protoMessage) {
+		return func() proto.Message { return reflect.New(info.GoReflectType.Elem()).Interface().(proto.Message) }
+	}
+	return func() proto.Message { return t.New().Interface() }
 }
 
 // JSON is a codec for Go types that are no protobuf messages: each value given stands for its type, a

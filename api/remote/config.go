@@ -198,6 +198,7 @@ func (c *Config) start(system *actor.ActorSystem, ep *efa.Endpoint, name string,
 	r.names.init(r, end != nil && (c.Setup == nil || c.Setup.Endpoint.AV == nil))
 	r.events.stream, r.events.log = system.EventStream, r.log
 	r.greeters.r = r
+	r.crew.r, r.crew.tasks = r, make(chan *link)
 	setDefault(&r.cfg.Queue, 4<<20)
 	setDefault(&r.cfg.Patience, 10*time.Second)
 	setDefault(&r.cfg.Timeout, 10*time.Second)

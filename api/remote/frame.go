@@ -314,8 +314,9 @@ type letter struct {
 	system  bool
 }
 
-// full is from how many bytes on a batch takes no more messages.
-const full = 64 << 10
+// full is from how many bytes on a batch takes no more messages: with one more it is a message that goes without
+// flow control, mostly.
+const full = 48 << 10
 
 // keepBuf is the largest buffer that is used again.
 const keepBuf = 2 * full

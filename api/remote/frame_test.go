@@ -1,10 +1,16 @@
 package remote
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // FuzzEnvelopes: a frame's envelopes are taken or refused, and what is taken says the same when it
@@ -71,4 +77,26 @@ func FuzzHello(f *testing.F) {
 		require.Equal(t, h.name, again.name)
 		require.True(t, h.address.Equal(again.address))
 	})
+}
+
+// TestDecoder: a message of a generated type and one of a type that is known at run time alone are decoded.
+func TestDecoder(t *testing.T) {
+	generated := wrapperspb.String("text")
+	b, err := proto.Marshal(generated)
+	require.NoError(t, err)
+	known := dynamicpb.NewMessageType(generated.ProtoReflect().Descriptor())
+	for _, typ := range []protoreflect.MessageType{generated.ProtoReflect().Type(), known} {
+		m := maker(typ)()
+		require.Equal(t, typ, m.ProtoReflect().Type())
+		require.NoError(t, proto.Unmarshal(b, m))
+		require.True(t, proto.Equal(generated, m))
+	}
+	p := protobuf{new(sync.Map)}
+	for range 2 {
+		m, err := p.Decode("google.protobuf.StringValue", b)
+		require.NoError(t, err)
+		require.True(t, proto.Equal(generated, m.(proto.Message)))
+		_, err = p.Decode("nobody.Knows", b)
+		require.ErrorIs(t, err, protoregistry.NotFound)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,11 +23,11 @@ import (
 //	              +------------------> over <-----------------+
 //	          no answer         the peer failed, RESET, BYE, another session
 //
-// A message that finds nothing waiting, and whose receiver has sent something lately, is taken to
-// the endpoint by the goroutine that sends it, so that a request and its answer take no other
-// goroutine. Otherwise one is started that takes everything that has been queued until it comes to
-// it, frame by frame, each of many messages. One goroutine at a time does either, so messages of one
-// sender stay in order. While the other process does not take them, they wait, and then the senders do:
+// A question, whose sender is a future, is taken to the endpoint by the goroutine that asks, which is about to wait for the
+// answer, if nothing is queued and the other side has sent something lately. Other messages are queued, and a goroutine of
+// the crew takes everything to the endpoint that has been queued until it comes to it, frame by frame, each of
+// many messages: an actor's goroutine is often a new one, whose stack would have to grow. One goroutine at a time does
+// either, so messages of one sender stay in order. While the other process does not take them, they wait, and then the senders do:
 // what it has not handled yet is a window at most, see kindCredit.
 type link struct {
 	lane  lane
@@ -40,7 +41,7 @@ type link struct {
 	handled  uint64 // bytes of messages that were handed to actors; of the goroutine in the lane
 	credited uint64 // and that the other side was told of
 
-	straight atomic.Int32 // how many messages need no other goroutine
+	straight atomic.Int32 // how many questions need no other goroutine
 
 	mu       sync.Mutex
 	state    state
@@ -52,7 +53,7 @@ type link struct {
 	taken    uint64   // and that the other side has handled
 	asked    futures
 	watches  watches
-	spare    *batch
+	spare    []*batch
 	writing  bool          // somebody takes the queue to the endpoint
 	room     chan struct{} // closed when there is some again; nil: nobody waits
 	emptied  chan struct{} // closed when nothing is queued; nil: nobody waits
@@ -111,7 +112,8 @@ func (l *link) post(name string, e *envelope, x letter, codec, typ string, body 
 	if err := l.admit(len(body), urgent); err != nil {
 		return err
 	}
-	if e.sender != nil && e.sender.Address == l.r.name && isFuture(e.sender.Id) {
+	asks := e.sender != nil && e.sender.Address == l.r.name && isFuture(e.sender.Id)
+	if asks {
 		l.asked.add(e.sender.Id, l.r)
 	}
 	if e.system {
@@ -123,10 +125,15 @@ func (l *link) post(name string, e *envelope, x letter, codec, typ string, body 
 	l.queued += len(b.buf) - was
 	switch {
 	case l.state != up || l.writing:
-	case l.straight.Load() > 0 && len(b.buf) <= l.r.inject:
+	case asks && l.straight.Load() > 0 && len(b.buf) <= l.r.inject:
 		l.straight.Add(-1)
 		l.writing = true
-		l.write(1)
+		b, at := l.next()
+		l.mu.Unlock()
+		l.left(b, l.r.fly(at, b, true).err)
+		l.mu.Lock()
+		l.writing = false
+		l.flush()
 	default:
 		l.flush()
 	}
@@ -173,15 +180,17 @@ func (l *link) open() *batch {
 	if n := len(l.queue); n > 0 && len(l.queue[n-1].buf) < full {
 		return l.queue[n-1]
 	}
-	b := l.spare
-	if l.spare = nil; b == nil {
+	var b *batch
+	if n := len(l.spare); n > 0 {
+		b, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
 		b = newBatch()
 	}
 	l.queue = append(l.queue, b)
 	return b
 }
 
-// burst is how many messages go straight to the endpoint for each frame that has come.
+// burst is how many questions go straight to the endpoint for each frame that has come.
 const burst = 4
 
 // writable reports whether there is something to send, and the other side may be sent it.
@@ -189,38 +198,71 @@ func (l *link) writable() bool {
 	return l.state == up && len(l.queue) > 0 && l.sent-l.taken < window
 }
 
-// write takes so many batches of the queue to the endpoint, or, for -1, all. The link is locked, and
-// writing is set.
-func (l *link) write(batches int) {
-	for n := 0; l.writable(); n++ {
-		if n == batches {
+// next takes the first frame out of the queue. The link is locked, and writable.
+func (l *link) next() (b *batch, at efa.Addr) {
+	b = l.queue[0]
+	l.queue[0] = nil
+	if l.queue = l.queue[1:]; len(l.queue) == 0 {
+		l.queue = nil
+	}
+	l.sent += uint64(len(b.buf) - frameHead + frameCost)
+	appendHead(b.buf[:0], kindData, l.theirs)
+	return b, l.at
+}
+
+// send has all that is queued leave, for flush.
+func (l *link) send() {
+	var flights []flight
+	for first := true; ; first = false {
+		l.mu.Lock()
+		switch {
+		case l.writable() && len(flights) < mostFlights:
+			b, at := l.next()
+			l.mu.Unlock()
+			if f := l.r.fly(at, b, first); f.op != nil {
+				flights = append(flights, f)
+			} else {
+				l.left(b, f.err)
+			}
+		case len(flights) > 0:
+			l.mu.Unlock()
+			l.left(flights[0].b, l.r.landed(flights[0].op))
+			flights = slices.Delete(flights, 0, 1)
+		default:
 			l.writing = false
-			l.flush()
+			l.spare = slices.Delete(l.spare, min(len(l.spare), mostFlights), len(l.spare))
+			l.mu.Unlock()
 			return
 		}
-		b := l.queue[0]
-		l.queue[0] = nil
-		if l.queue = l.queue[1:]; len(l.queue) == 0 {
-			l.queue = nil
-		}
-		at, size := l.at, len(b.buf)-frameHead
-		l.sent += uint64(size + frameCost)
-		appendHead(b.buf[:0], kindData, l.theirs)
-		l.mu.Unlock()
-		err := l.r.send(at, b.buf, batches == 1)
-		if err != nil {
-			l.fail(err)
-			for _, x := range b.letters {
-				l.r.lose(x)
-			}
-		}
-		b.reset()
-		l.mu.Lock()
-		l.spare = b
-		l.queued -= size
-		l.wake()
 	}
-	l.writing = false
+}
+
+// flight is a frame on its way.
+type flight struct {
+	b   *batch
+	op  *efa.Op // nil: it has left, or not
+	err error
+}
+
+// mostFlights is how many frames are on their way to a process at most: the next ones are there when it has handled the
+// first.
+const mostFlights = 4
+
+// left is the end of a frame that has left, or has not.
+func (l *link) left(b *batch, err error) {
+	if err != nil {
+		l.fail(err)
+		for _, x := range b.letters {
+			l.r.lose(x)
+		}
+	}
+	size := len(b.buf) - frameHead
+	b.reset()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spare = append(l.spare, b)
+	l.queued -= size
+	l.wake()
 }
 
 // wake lets those who wait for room look again.
@@ -344,15 +386,12 @@ func (l *link) welcome() {
 	_ = l.r.tell(l.at, appendHead(b, kindWelcome, l.mine))
 }
 
-// flush has what waits leave, by a goroutine of its own: who receives must not wait.
+// flush has what waits leave, by a goroutine of the crew: who receives must not wait.
 func (l *link) flush() {
 	if l.writable() && !l.writing {
 		l.writing = true
-		l.r.served.Go(func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.write(-1)
-		})
+		l.r.served.Add(1)
+		l.r.crew.do(l)
 	}
 }
 
@@ -499,6 +538,6 @@ func (l *link) grant(n int) {
 	}
 	at, b := l.at, binary.LittleEndian.AppendUint64(appendHead(nil, kindCredit, l.theirs), l.handled)
 	if err := l.r.tell(at, b); errors.Is(err, efa.ErrAgain) {
-		l.r.served.Go(func() { _ = l.r.send(at, b, false) }) // it waits for its place; another error ends the session
+		l.r.served.Go(func() { _ = l.r.ep.SendTag(l.r.ctx, at, tagOf(b), b) }) // it waits for its place; another error ends the session
 	}
 }

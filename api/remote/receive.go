@@ -15,6 +15,51 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
+// crew are the goroutines that receive frames and send them. One that has nothing to do waits for the next task:
+// a new goroutine's stack would have to grow first, which takes longer than to send or to receive.
+type crew struct {
+	r       *Remote
+	tasks   chan *link // a link whose queue is to be sent; nil: to receive
+	resting atomic.Int32
+}
+
+// mostResting is how many goroutines wait for a task.
+const mostResting = 4
+
+// do has a goroutine do a task. It is in served until the task is done.
+func (c *crew) do(l *link) {
+	select {
+	case c.tasks <- l:
+	default:
+		go c.work(l)
+	}
+}
+
+func (c *crew) work(l *link) {
+	for goesOn := true; goesOn; l, goesOn = c.rest() {
+		if l == nil {
+			c.r.receive()
+		} else {
+			l.send()
+			c.r.served.Done()
+		}
+	}
+}
+
+// rest waits for a task. It reports false if there are others to do it, or the Remote ends.
+func (c *crew) rest() (l *link, ok bool) {
+	defer c.resting.Add(-1)
+	if c.resting.Add(1) > mostResting {
+		return nil, false
+	}
+	select {
+	case l = <-c.tasks:
+		return l, true
+	case <-c.r.ctx.Done():
+		return nil, false
+	}
+}
+
 // receive takes frames until the endpoint or the Remote ends, or until one begins a lane: then another goroutine
 // goes on receiving, and this one handles what is in the lane. So a message is handled where it was received, and
 // what comes from one peer never waits for what has come from another.
@@ -45,7 +90,7 @@ func (r *Remote) receive() {
 		}
 		// Other errors are of the one message: its sender has failed.
 		if n != nil {
-			go r.receive() // in served, where this one is no more: Close may be called in a lane
+			r.crew.do(nil) // in served, where this one is no more: Close may be called in a lane
 			n.run(r)
 			return
 		}

@@ -34,6 +34,7 @@ type Remote struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	served sync.WaitGroup
+	crew   crew
 	inject int // the longest frame that is injected
 
 	names     table
@@ -124,13 +125,28 @@ func (r *Remote) resolve(ctx context.Context, name string) (efa.Address, error) 
 	return efa.ResolveAddress(ctx, name)
 }
 
-// send has a frame leave, and waits until its buffer is free; that of a short one, straight, is
-// at once.
-func (r *Remote) send(at efa.Addr, b []byte, straight bool) error {
-	if straight {
-		return r.ep.SendTag(r.ctx, at, tagOf(b), b, efa.Inject)
+// fly has a frame leave. A short one, first, has left at once. One that follows is on its way for a while, and so has the next
+// take many messages.
+func (r *Remote) fly(at efa.Addr, b *batch, first bool) flight {
+	if first && len(b.buf) <= r.inject {
+		return flight{b: b, err: r.ep.SendTag(r.ctx, at, tagFrames, b.buf, efa.Inject)}
 	}
-	return r.ep.SendTag(r.ctx, at, tagOf(b), b)
+	op, err := r.ep.Start(&efa.SendReq{To: at, Tagged: true, Tag: tagFrames, Buf: b.buf})
+	if errors.Is(err, efa.ErrAgain) {
+		err = r.ep.SendTag(r.ctx, at, tagFrames, b.buf) // it waits for its place
+	}
+	return flight{b, op, err}
+}
+
+// landed waits until the buffer of a frame is free.
+func (r *Remote) landed(op *efa.Op) error {
+	if _, err := op.Wait(r.ctx); r.ctx.Err() == nil {
+		return err
+	}
+	op.Cancel()
+	<-op.Done()
+	_, err := op.Wait(r.ctx) // it is over
+	return err
 }
 
 // tell has a short frame leave without waiting for anything.
@@ -224,7 +240,7 @@ func (r *Remote) begin() error {
 		return fmt.Errorf("remote: %w", err)
 	}
 	r.served.Add(1) // as long as there is one that receives
-	go r.receive()
+	r.crew.do(nil)
 	r.served.Go(func() { r.apart(tagHello) })
 	r.served.Go(func() { r.apart(tagCredit) })
 	r.served.Go(r.ping)

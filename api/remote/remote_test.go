@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +37,31 @@ func TestRequest(t *testing.T) {
 	m, err = a.Root.RequestFuture(who, &word{"by PID", 1}, long).Result()
 	require.NoError(t, err)
 	require.Equal(t, &word{"by PID", 1}, m)
+}
+
+// TestCrew: a question takes one new goroutine, which is the actor's: those that receive and send are used again, as their
+// stacks have grown.
+func TestCrew(t *testing.T) {
+	a, b := two(t)
+	b.spawn(t, "echo", echo)
+	ask := func() {
+		_, err := a.Root.RequestFuture(b.at("echo"), &word{}, long).Result()
+		require.NoError(t, err)
+	}
+	created := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	count := func() uint64 {
+		metrics.Read(created)
+		return created[0].Value.Uint64()
+	}
+	const questions = 1000
+	for range questions / 10 {
+		ask()
+	}
+	before := count()
+	for range questions {
+		ask()
+	}
+	require.Less(t, count()-before, uint64(questions+questions/2))
 }
 
 // TestBothWays: actors of both sides that have never heard of each other begin at once.
