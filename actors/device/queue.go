@@ -235,6 +235,12 @@ func (q *Queue) Flush(*shard.Shard) {
 	if len(q.repost) >= q.refill || q.refillNow {
 		q.PostSlots()
 	}
+	q.Ring()
+}
+
+// Ring rings the doorbell if it is due: then the device has taken the bytes of what was posted if it copies
+// at post.
+func (q *Queue) Ring() {
 	if q.posted {
 		q.posted = false
 		q.qp.Doorbell()

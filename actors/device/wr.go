@@ -37,6 +37,7 @@ type SendWR struct {
 	Kind    WR
 	HasImm  bool // WRSend, WRWrite: the receiver's completion shows Imm
 	Begins  bool // WRSend without immediate: the packet is of message Turn, see QP.HoldBack
+	Stays   bool // WRSend: Payload stays as it is until Doorbell returns: a device that copies at post may take it then
 	Prompt  bool // by the caller: PostSend may set Over in place of a completion
 	Again   bool // the packet was posted before, and did not arrive; for those who watch
 	Over    bool // by the device, if Prompt; false before PostSend. EFA never knows so early

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -210,6 +211,11 @@ func (q *QP) Posted() int { return len(q.order) }
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
 	q.enter("Doorbell")
+	for _, s := range q.ringing {
+		if s.stays && !bytes.Equal(s.payload, s.Bytes[len(s.Bytes)-len(s.payload):]) {
+			q.fault("payload of packet %d changed before the doorbell", s.N)
+		}
+	}
 	q.sent = append(q.sent, q.ringing...)
 	q.ringing = q.ringing[:0]
 }

@@ -30,6 +30,7 @@ type Sent struct {
 	Status device.Status // if Done
 
 	id      uint64
+	stays   bool   // until the doorbell, so the payload
 	payload []byte // the caller's memory; of an RDMA read where the data goes
 }
 
@@ -59,7 +60,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	s := &Sent{
 		N: len(q.sent) + len(q.ringing) + 1, GID: q.gids[wr.AH], QPN: wr.QPN, QKey: wr.QKey, Kind: wr.Kind,
 		NoHeader: wr.Kind == device.WRSend && len(wr.Header) == 0, HasImm: wr.HasImm, Imm: wr.Imm, Remote: wr.Remote, RKey: wr.RKey, Len: len(wr.Payload),
-		id: wr.ID, payload: wr.Payload,
+		id: wr.ID, stays: wr.Stays && wr.Kind == device.WRSend, payload: wr.Payload,
 	}
 	if wr.Kind != device.WRRead {
 		s.Bytes = slices.Concat(wr.Header, wr.Payload)

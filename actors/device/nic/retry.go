@@ -57,7 +57,7 @@ func (q *QP) keepRequest(i uint32, wr *device.SendWR) {
 	r.own = q.buffer()
 	h := copy(r.own, wr.Header)
 	p := copy(r.own[h:], wr.Payload)
-	r.wr.Header, r.wr.Payload, r.wr.LKey = r.own[:h:h], r.own[h:h+p:h+p], 0
+	r.wr.Header, r.wr.Payload, r.wr.LKey, r.wr.Stays = r.own[:h:h], r.own[h:h+p:h+p], 0, false
 }
 
 // release frees request i; its token is invalid from now on.

@@ -277,8 +277,13 @@ func (l *lane) drained(n int) {
 	}
 }
 
-// write hands pending output to the stream as far as it has room.
+// write hands pending output to the stream as far as it has room. What stays is copied.
 func (l *lane) write() {
+	l.writeOut()
+	l.out.settle()
+}
+
+func (l *lane) writeOut() {
 	switch l.state {
 	case laneAwaitingReply:
 		l.writePreamble()
