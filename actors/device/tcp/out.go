@@ -14,8 +14,8 @@ type out struct {
 	head  int
 	base  uint64 // bytes that lay before buf[0] earlier
 	segs  []seg
-	first int // of segs that is not written
-	size  int // bytes in all
+	first int  // of segs that is not written
+	size  int  // bytes in all
 	lent  bool // there are segments that are lent
 }
 
