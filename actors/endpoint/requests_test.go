@@ -209,6 +209,28 @@ func TestCancelOnSubmit(t *testing.T) {
 	calm(t, r)
 }
 
+// TestBufferAfterCancel: a send is canceled in the turn in which some of its packets were posted, and its caller
+// changes the buffer at once. The device has what the caller had sent, though payloads stay until the doorbell;
+// script tells it otherwise.
+func TestBufferAfterCancel(t *testing.T) {
+	for _, proto := range []settings.Settings{{SendQueue: 2}, {SendQueue: 2, MaxMedium: -1}} {
+		r, a := start(t, script.Config{Endpoint: set(proto)})
+		canceled := 0
+		r.OnDone = func(op *script.Op) {
+			canceled++
+			clear(op.Req.Buf)
+		}
+		r.Cancel(r.Send(a, 3000, 0, 0, 0))
+		for r.Shard.Turn() > 0 {
+			require.Empty(t, r.QP.Faults)
+		}
+		require.Equal(t, 1, canceled)
+		r.Auto = true
+		r.Run()
+		calm(t, r)
+	}
+}
+
 // TestStrangersTogether: a stranger's packets that come in one poll, before there
 // is a peer, keep their order and make one peer.
 func TestStrangersTogether(t *testing.T) {
