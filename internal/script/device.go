@@ -72,7 +72,7 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 		return nil, device.ErrQPNInUse
 	}
 	q := &QP{
-		dev: d, qpn: max(c.QPN, 1), qkey: c.QKey, sq: c.SQDepth,
+		dev: d, qpn: max(c.QPN, 1), qkey: c.QKey, sq: c.SQDepth, place: c.Place,
 		slots: make([][]byte, c.RQDepth), posted: make([]bool, c.RQDepth),
 		ahs: make(map[device.GID]device.AH),
 	}
@@ -90,6 +90,7 @@ type QP struct {
 	qpn    uint16
 	qkey   uint32
 	sq     int // depth
+	place  device.Placer
 	closed bool
 
 	ahs  map[device.GID]device.AH
@@ -108,6 +109,8 @@ type QP struct {
 	poison string    // the method that panics
 	memory []*Memory // of the other sides
 
+	// Placed is how many payloads went to their place.
+	Placed int
 	// RefuseAHs is how many of the next address handles are refused.
 	RefuseAHs int
 	// Beats is the pulse of all peers' processes.

@@ -58,6 +58,7 @@ type Carrier interface {
 	// empty. An entry is one of
 	//
 	//	{OpRecv, ID: slot, Status, Len, SrcQPN, SrcGID, HasImm, Imm}
+	//	{OpPlaced, ID: slot, Imm, Len, SrcQPN, SrcGID}
 	//	{OpSend, ID: token, Status}
 	//	{OpWritten, ID: slot or NoSlot, Len, SrcQPN, SrcGID, HasImm, Imm}
 	//	{OpRefused, SrcQPN, SrcGID, ID: key}
