@@ -71,10 +71,10 @@ type sink struct {
 	left  int
 	kind  kind // kindWrite, kindData, kindSend
 	frame frame
-	slot  int32 // a slot that was taken for the immediate, or a packet's headers, or -1
-	head  int   // kindSend: bytes of the headers, which are in the slot
-	ok    bool  // kindWrite, kindSend: they are to be written, and kept
-	dst   []byte
+	slot  int32  // a slot that was taken for the immediate, or a packet's headers, or -1
+	head  int    // kindSend: bytes of the headers, which are in the slot
+	ok    bool   // kindWrite, kindSend: they are to be written, and kept
+	dst   []byte // kindData: the rest; kindSend: the place, to be asked for again before it is used
 }
 
 // newLane takes a place in the table of connections.
@@ -275,7 +275,7 @@ func (l *lane) sinkBytes() ([]byte, *nic.Region) {
 	case k.kind == kindData:
 		return k.dst, nil
 	case k.ok && k.kind == kindSend:
-		if dst, _ := l.placeOf(&k.frame, l.p.inbox.slot(k.slot, k.head)); len(dst) == k.frame.length-k.head {
+		if dst, _ := l.placeOf(&k.frame, l.p.inbox.slot(k.slot, k.head)); len(dst) == len(k.dst) && &dst[0] == &k.dst[0] {
 			return dst[len(dst)-k.left:], nil
 		}
 		k.ok = false // its message is not wanted anymore

@@ -232,7 +232,7 @@ func (l *lane) placed(f *frame, b []byte) int {
 	head := f.length - len(dst)
 	copy(p.inbox.slot(slot, head), b)
 	l.s.used = true
-	l.sink = sink{left: len(dst), kind: kindSend, frame: *f, slot: slot, head: head, ok: true}
+	l.sink = sink{left: len(dst), kind: kindSend, frame: *f, slot: slot, head: head, ok: true, dst: dst}
 	return head
 }
 
