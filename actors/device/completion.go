@@ -11,6 +11,9 @@ type Op uint8
 const (
 	OpSend Op = iota + 1 // a work request of the send queue ended, of whatever kind
 	OpRecv
+	// OpPlaced is OpRecv of a packet of which the slot has the headers alone: Len bytes came, of which the last
+	// lie where QPConfig.Place has said.
+	OpPlaced
 	// OpWritten: the other side's WRWrite with immediate has put Len bytes into a
 	// region here. ID is the receive that it took, NoSlot if
 	// Info.UnsolicitedWrite; the slot is the caller's again, with nothing in it.
@@ -36,16 +39,16 @@ const NoSlot = ^uint64(0)
 
 // Completion is one entry of the completion queue.
 type Completion struct {
-	ID     uint64 // OpSend: SendWR.ID; OpRecv, OpWritten: the slot; OpRefused: the key
+	ID     uint64 // OpSend: SendWR.ID; OpRecv, OpPlaced, OpWritten: the slot; OpRefused: the key
 	Op     Op
 	Status Status
 	HasImm bool   // OpRecv; always of OpWritten
 	Left   bool   // OpGone
 	AH     AH     // of the other side; not OpSend
 	SrcQPN uint16 // of the other side; not OpSend
-	Imm    uint32 // if HasImm
+	Imm    uint32 // if HasImm; OpPlaced: bytes in the slot
 	QKey   uint32 // OpGone
-	Len    int    // OpRecv: bytes in the slot; OpWritten: bytes written
+	Len    int    // OpRecv: bytes in the slot; OpPlaced: of the packet; OpWritten: bytes written
 	SrcGID GID    // of the other side, set when AH is UnknownAH; not OpSend
 }
 

@@ -15,9 +15,9 @@ type Info struct {
 	OwnQPN bool   // it chooses the numbers of queue pairs, and refuses others
 	PartID uint32 // vendor part id, sent as device_version in HANDSHAKE (§2.1.1)
 
-	// CopiesAtPost: the bytes of a send are taken before PostSend returns, so
-	// that only a packet that must be sent again needs them later. A Payload that is
-	// gathered (Gathers) stays the device's until the completion.
+	// CopiesAtPost: the bytes of a send are taken before PostSend returns, those that stay
+	// (SendWR.Stays) before Doorbell does, so that only a packet that must be sent again needs
+	// them later. A Payload that is gathered (Gathers) stays the device's until the completion.
 	CopiesAtPost bool
 
 	// MaxPieces is how many local pieces a WRSend may have in all: Header if it is

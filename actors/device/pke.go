@@ -108,6 +108,9 @@ func (p *Pke) Detach() {
 	p.wr.Payload, p.wr.LKey = p.bounce, 0
 }
 
+// Stay says whether the payload stays as it is until Flush of the queue, or Ring.
+func (p *Pke) Stay(on bool) { p.wr.Stays = on }
+
 // From has a device that gathers take the payload from its place, in the region lkey.
 func (p *Pke) From(lkey uint32) { p.wr.LKey = lkey }
 
@@ -271,7 +274,7 @@ func (q *Queue) PutOff(p *Pke, err error) bool {
 func (q *Queue) Free(p *Pke) {
 	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
 	p.wr.Header, p.wr.Payload = nil, nil
-	p.wr.Kind, p.wr.HasImm, p.wr.Again, p.wr.LKey = WRSend, false, false, 0
+	p.wr.Kind, p.wr.HasImm, p.wr.Again, p.wr.Stays, p.wr.LKey = WRSend, false, false, false, 0
 	p.Next, q.free = q.free, p
 	q.room++
 	if p.parked {
@@ -280,9 +283,9 @@ func (q *Queue) Free(p *Pke) {
 }
 
 // FreePrompt is Free for a packet that was over when PostPrompt returned. Its entry has no owner and no peer yet,
-// and no more than To, Fill and From were called for it, so little has to be cleared.
+// and no more than To, Fill, Stay and From were called for it, so little has to be cleared.
 func (q *Queue) FreePrompt(p *Pke) {
-	p.wr.LKey, p.wr.Payload = 0, nil
+	p.wr.LKey, p.wr.Payload, p.wr.Stays = 0, nil, false
 	p.Next, q.free = q.free, p
 	q.room++
 }

@@ -25,6 +25,10 @@ type QPConfig struct {
 	// one of FDs readable.
 	Notify func()
 
+	// Place, if there is one, says where the payload of a packet belongs. A device that reads packets from a
+	// stream may ask, see OpPlaced.
+	Place Placer
+
 	// Resent, if there is one, is called for each request that a software device sends again by itself; cards
 	// don't say it. The request is the device's, during the call.
 	Resent func(*SendWR)

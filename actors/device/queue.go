@@ -32,6 +32,8 @@ type Queue struct {
 	reserve reserve
 
 	rx     []RecvPkt
+	place  Placer
+	placed []RecvPkt // as rx, of packets that were placed; nil before there is one
 	repost []int32
 	refill int
 
@@ -61,6 +63,8 @@ type QueueConfig struct {
 	Router Router
 	// Refill is how many receive slots are given back at once.
 	Refill int
+	// Place is that of QPConfig.
+	Place Placer
 	// Kept: receive slots go to the device by Trickle alone.
 	Kept bool
 }
@@ -78,7 +82,7 @@ type Router interface {
 // NewQueue makes the queue, an actor of c.Shard, which also polls it (AddPoller).
 func NewQueue(c QueueConfig) *Queue {
 	q := &Queue{
-		sh: c.Shard, qp: c.QP, router: c.Router, refill: max(c.Refill, 1),
+		sh: c.Shard, qp: c.QP, router: c.Router, place: c.Place, refill: max(c.Refill, 1),
 		pkes: make([]Pke, c.SQ), room: c.SQ,
 		rx: make([]RecvPkt, c.QP.RecvSlots()),
 	}
@@ -141,6 +145,8 @@ func (q *Queue) onOther(c *Completion) {
 	switch c.Op {
 	case OpSend:
 		q.onSend(c)
+	case OpPlaced:
+		q.onPlaced(c)
 	case OpWritten:
 		q.onWritten(c)
 	case OpRefused:
@@ -203,6 +209,28 @@ func (q *Queue) onRecv(c *Completion) {
 	q.router.Deliver(r)
 }
 
+// onPlaced takes a packet of which the slot has the headers alone. If its payload does not belong anymore where it
+// lies, its message is not wanted either, and zeroes do.
+func (q *Queue) onPlaced(c *Completion) {
+	if c.ID >= uint64(len(q.rx)) || q.place == nil {
+		return
+	}
+	if q.placed == nil {
+		q.placed = make([]RecvPkt, len(q.rx))
+	}
+	r, mem := &q.placed[c.ID], q.rx[c.ID].mem
+	r.queue, r.slot, r.mem, r.arrived.Pkt = q, int32(c.ID), mem, r
+	r.AH, r.QPN, r.GID = c.AH, c.SrcQPN, c.SrcGID
+	mem = mem[:min(c.Len, len(mem))]
+	q.Counters.RecvDone++
+	q.Counters.RecvBytes += uint64(c.Len)
+	if r.Placed, _ = q.place(c.AH, c.SrcQPN, mem[:min(len(mem), MaxHeader)], len(mem)); r.Placed == nil {
+		clear(mem[min(int(c.Imm), len(mem)):])
+	}
+	r.Err = r.View.Open(mem)
+	q.router.Deliver(r)
+}
+
 // onWritten: a write with immediate data came. It may have taken a receive slot, in
 // which there is nothing.
 func (q *Queue) onWritten(c *Completion) {
@@ -235,6 +263,12 @@ func (q *Queue) Flush(*shard.Shard) {
 	if len(q.repost) >= q.refill || q.refillNow {
 		q.PostSlots()
 	}
+	q.Ring()
+}
+
+// Ring rings the doorbell if it is due: then the device has taken the bytes of what was posted if it copies
+// at post.
+func (q *Queue) Ring() {
 	if q.posted {
 		q.posted = false
 		q.qp.Doorbell()

@@ -21,7 +21,17 @@ type RecvPkt struct {
 	slot    int32  // noSlot: it is a copy
 	queue   *Queue
 	arrived Arrived
+
+	Placed []byte // where the payload lies if it is not in the slot
 }
+
+// Placer says where the payload of a packet belongs that comes from a queue pair. head is the beginning of the
+// packet, of size bytes: all its headers, or as many bytes as a device likes. The last len(dst) bytes of the packet are to go to dst;
+// to a slot, as all of it, if that is nil. later: the question is to be asked again when what was polled before
+// was handled, if there is any. The answer holds during a call of Poll until the device asks again, which it
+// does before each part of the bytes. If the answer is not the same then, it ends the packet with StatusRNR, and has no
+// OpPlaced. A Placer changes nothing.
+type Placer func(ah AH, qpn uint16, head []byte, size int) (dst []byte, later bool)
 
 // noSlot is the slot of a packet that is a copy.
 const noSlot = -1

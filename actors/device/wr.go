@@ -27,6 +27,9 @@ func (w WR) String() string {
 // wrong key, range or right there ends it with StatusBadAddress, a wrong LKey with
 // StatusInvalidLKey, and RDMA that the other device has not with StatusMismatch.
 //
+// With Stays a device that copies at post may take the payload as late as in Doorbell, and of a long one it need
+// keep no copy: StatusRNR may be reported before the retries of QPConfig.RNRRetry, if that is a number.
+//
 // The local side is several pieces, one after the other: Header, Payload, and those of
 // More. Info.MaxPieces and MaxRDMAPieces bound how many; more are ErrNotSupported.
 type SendWR struct {
@@ -37,6 +40,7 @@ type SendWR struct {
 	Kind    WR
 	HasImm  bool // WRSend, WRWrite: the receiver's completion shows Imm
 	Begins  bool // WRSend without immediate: the packet is of message Turn, see QP.HoldBack
+	Stays   bool // WRSend: Payload stays as it is until Doorbell returns, and its owner sends it again after RNR
 	Prompt  bool // by the caller: PostSend may set Over in place of a completion
 	Again   bool // the packet was posted before, and did not arrive; for those who watch
 	Over    bool // by the device, if Prompt; false before PostSend. EFA never knows so early

@@ -77,11 +77,14 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
-	qp, err := cfg.openQP()
+	var e *Endpoint
+	qp, err := cfg.openQP(func(ah device.AH, qpn uint16, head []byte, size int) ([]byte, bool) {
+		return e.place(ah, qpn, head, size)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
 	}
-	e := &Endpoint{
+	e = &Endpoint{
 		cfg:         cfg,
 		reqs:        ring.NewMPSC[ope.Request](set.Requests),
 		devicePaths: qp.Paths(),
@@ -95,7 +98,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	e.pools = ope.NewPools(e.env, e.spawn)
 	queue := device.QueueConfig{
-		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: set.Refill,
+		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: set.Refill, Place: e.place,
 	}
 	if cfg.Direct {
 		e.port = newDirectPort(e)
@@ -139,7 +142,7 @@ func Open(cfg Config) (*Endpoint, error) {
 }
 
 // openQP makes the queue pair.
-func (c *Config) openQP() (qp device.QP, err error) {
+func (c *Config) openQP(place device.Placer) (qp device.QP, err error) {
 	info := c.Device.Info()
 	set := c.Settings.On(&info)
 	qpn, qpns := c.numbers()
@@ -147,10 +150,13 @@ func (c *Config) openQP() (qp device.QP, err error) {
 	if c.Datagram {
 		transport = device.UD
 	}
+	if c.Direct {
+		place = nil
+	}
 	open := func() (err error) {
 		qp, err = c.Device.OpenQP(device.QPConfig{
 			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: qpn, QPNs: qpns, QKey: c.ConnID,
-			RNRRetry: set.Retries(), Silence: set.PeerTimeout, Notify: c.Shard.Wake, Type: transport,
+			RNRRetry: set.Retries(), Silence: set.PeerTimeout, Notify: c.Shard.Wake, Type: transport, Place: place,
 		})
 		return err
 	}
@@ -355,6 +361,17 @@ func (e *Endpoint) Deliver(r *device.RecvPkt) {
 		}
 	}
 	e.deliverLater(r)
+}
+
+// place implements device.Placer.
+func (e *Endpoint) place(ah device.AH, qpn uint16, head []byte, size int) (dst []byte, later bool) {
+	if !peer.MayPlace(wire.Type(head[0])) {
+		return nil, false
+	}
+	if l := e.peers.routes.find(ah, qpn); l != nil {
+		return l.PayloadPlace(head, size)
+	}
+	return nil, false
 }
 
 // deliverLater is Deliver of a packet whose peer is at work, or was not heard lately.

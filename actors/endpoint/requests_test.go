@@ -209,6 +209,69 @@ func TestCancelOnSubmit(t *testing.T) {
 	calm(t, r)
 }
 
+// TestBufferAfterCancel: a send is canceled in the turn in which some of its packets were posted, and its caller
+// changes the buffer at once. The device has what the caller had sent, though payloads stay until the doorbell;
+// script tells it otherwise.
+func TestBufferAfterCancel(t *testing.T) {
+	for _, proto := range []settings.Settings{{SendQueue: 2}, {SendQueue: 2, MaxMedium: -1}} {
+		r, a := start(t, script.Config{Endpoint: set(proto)})
+		canceled := 0
+		r.OnDone = func(op *script.Op) {
+			canceled++
+			clear(op.Req.Buf)
+		}
+		r.Cancel(r.Send(a, 3000, 0, 0, 0))
+		for r.Shard.Turn() > 0 {
+			require.Empty(t, r.QP.Faults)
+		}
+		require.Equal(t, 1, canceled)
+		r.Auto = true
+		r.Run()
+		calm(t, r)
+	}
+}
+
+// TestPlaced: payloads of later packets go to their place. What a connection that breaks has put there reports nothing:
+// the packet comes again, and the message takes no second receive. One that is canceled has no place any more.
+func TestPlaced(t *testing.T) {
+	r, a := start(t, script.Config{})
+	packet := func(id, off int) []byte {
+		b, err := r.Packet(a, []string{"MEDIUM_MSGRTM", fmt.Sprint("msg_id=", id), "msg_length=300", fmt.Sprint("seg_offset=", off), "len=100", "seed=7", "connid"})
+		require.NoError(t, err)
+		return b
+	}
+	first, second := r.Recv(a, 300, 0, 0, 0), r.Recv(a, 300, 0, 0, 0)
+	require.False(t, r.QP.Begin(a.Addr.GID(), a.Addr.QPN(), packet(0, 0), 99), "it has not begun")
+	for i, off := range []int{0, 200, 100} {
+		b := packet(0, off)
+		require.Equal(t, i > 0, r.QP.Begin(a.Addr.GID(), a.Addr.QPN(), b, 99))
+		require.True(t, r.Inject(a, b))
+		require.Equal(t, i, r.QP.Placed)
+		r.Run()
+	}
+	require.Len(t, r.Outcomes, 1)
+	require.Same(t, first, r.Outcomes[0].Op)
+	require.NoError(t, r.Outcomes[0].Res.Err)
+	want := make([]byte, 300)
+	script.Fill(want, 0, 7)
+	require.Equal(t, want, first.Req.Buf)
+	require.False(t, r.QP.Begin(a.Addr.GID(), a.Addr.QPN(), packet(0, 100), 99), "it is over")
+
+	require.True(t, r.Inject(a, packet(1, 0)))
+	r.Run()
+	late := packet(1, 100)
+	require.True(t, r.Inject(a, late)) // to its place, before the cancel
+	r.Cancel(second)
+	r.Run()
+	require.Len(t, r.Outcomes, 2)
+	clear(second.Req.Buf)
+	require.False(t, r.QP.Begin(a.Addr.GID(), a.Addr.QPN(), packet(1, 200), 200), "it was canceled")
+	require.True(t, r.Inject(a, packet(1, 200)))
+	r.Run()
+	require.Equal(t, make([]byte, 300), second.Req.Buf)
+	calm(t, r)
+}
+
 // TestStrangersTogether: a stranger's packets that come in one poll, before there
 // is a peer, keep their order and make one peer.
 func TestStrangersTogether(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/settings"
 )
@@ -92,7 +93,7 @@ func TestMayCopy(t *testing.T) {
 		{name: "it reads memory that can move", m: Tx{State: TxAwait, Proto: LongRead, Total: 100, Sent: 0, answer: true}, moves: true, want: true},
 		{name: "memory that moves moves as a whole", m: Tx{State: TxAwait, Proto: RuntRead, Total: 101, Sent: 50, answer: true}, moves: true},
 	} {
-		p := &Pools{detached: c.detached, Policy: new(Policy)}
+		p := &Pools{detached: c.detached, Policy: new(Policy), env: &peer.Env{Q: new(device.Queue)}}
 		*p.Policy = policyOf(settings.Settings{})
 		p.Policy.DetachLimit, p.Info.CopiesAtPost = limit, c.copies
 		tx := &Txe{pools: p, m: c.m, x: &txExt{moves: c.moves}}

@@ -211,7 +211,7 @@ func (r *Rxe) storePacket(p *peer.Packet) bool {
 		r.misfit(p, r.m.misfit(p.Offset, n, windowed))
 		return false
 	}
-	if !r.drops() {
+	if !r.drops() && !(p.Placed && r.has(p)) {
 		r.pools.env.Counters.Copied += n
 		if o := r.entry; o == nil || o.Req.Flags&HasIOV != 0 {
 			r.store(p.Offset, p.Payload)
@@ -222,6 +222,24 @@ func (r *Rxe) storePacket(p *peer.Packet) bool {
 	r.noteData(p)
 	p.Free()
 	return true
+}
+
+// Place implements peer.Placer: a matched receive has room in one piece.
+func (r *Rxe) Place(l *peer.Link, msgID uint32, off, n uint64) []byte {
+	if !r.busy || r.link != l || r.first.MsgID != msgID || r.m.State != RxMatched || r.entry == nil || r.drops() {
+		return nil
+	}
+	o := &r.entry.Req
+	if size := uint64(len(o.Buf)); o.Flags&HasIOV != 0 || off > size || n > size-off {
+		return nil
+	}
+	return o.Buf[off : off+n : off+n]
+}
+
+// has reports whether a packet's payload lies in its place.
+func (r *Rxe) has(p *peer.Packet) bool {
+	b := r.Place(p.Link, p.MsgID, p.Offset, uint64(len(p.Payload)))
+	return len(b) > 0 && &b[0] == &p.Payload[0]
 }
 
 // store copies data to its place in the operation, of which the memory may be in pieces.

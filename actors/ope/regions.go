@@ -434,9 +434,15 @@ func (t *Txe) gatherFrom(p *device.Pke) {
 	}
 }
 
-// copied reports whether the device keeps no reference to the buffer after it was given a
-// packet.
-func (t *Txe) copied() bool { return t.pools.Info.CopiesAtPost && t.marks.gathers&gathersMemory == 0 }
+// copied has the device take the bytes of the packets that it was given, and reports whether it keeps no
+// reference to the buffer then.
+func (t *Txe) copied() bool {
+	if !t.pools.Info.CopiesAtPost || t.marks.gathers&gathersMemory != 0 {
+		return false
+	}
+	t.pools.env.Q.Ring()
+	return true
+}
 
 // useTarget sees that the device may put n bytes into the request's memory.
 func (d *rxExt) useTarget(q *Request, n uint64) bool {

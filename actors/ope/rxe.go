@@ -130,7 +130,7 @@ func (r *Rxe) beginMore(pkt *peer.Packet) {
 		r.follow(l, pkt)
 	}
 	if pkt.Multi != nil {
-		pkt.Multi.Rx = r.ref
+		pkt.Multi.Rx, pkt.Multi.To = r.ref, r
 	}
 }
 

@@ -139,7 +139,7 @@ func (t *Txe) sendEager(p *device.Pke) {
 	if t.marks.gathers != 0 {
 		t.gatherFrom(p)
 	}
-	if q.Flags&Borrowed != 0 {
+	if p.Stay(q.Flags&Borrowed == 0); q.Flags&Borrowed != 0 {
 		t.detachBorrowed(p, false)
 	}
 	over, err := env.Q.PostPrompt(p, true)
@@ -371,7 +371,7 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 		t.gatherFrom(p)
 	}
 	borrowed := t.q.Flags&Borrowed != 0
-	if borrowed {
+	if p.Stay(!borrowed && t.m.Proto != ReadResponse); borrowed {
 		t.detachBorrowed(p, false)
 	}
 	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil && (t.m.Sent == 0 && !t.marks.nacked || !env.Q.PutOff(p, err)) {

@@ -170,6 +170,11 @@ func (l *Link) Address(p *device.Pke, owner shard.Ref) {
 	p.To(l.AH, l.QPN, l.QKey)
 }
 
+// PayloadPlace is [Peer.PayloadPlace].
+func (l *Link) PayloadPlace(head []byte, size int) (dst []byte, later bool) {
+	return l.of.PayloadPlace(head, size)
+}
+
 // Deliver has the peer handle a packet of its. Precondition: the caller has entered the peer.
 func (l *Link) Deliver(r *device.RecvPkt) { l.of.onArrived(r) }
 

@@ -36,6 +36,7 @@ type Packet struct {
 	Next    *Packet // chain of its present holder
 	last    *Packet // of a chain in the reorder window, kept by its first
 
+	Placed    bool // Payload lies where Placer has said
 	Aborted   bool // a message that its sender took back before its turn
 	Malformed bool // of a message of which a packet cannot be read; Type is PEER_ERROR
 	slot      *device.RecvPkt
@@ -66,11 +67,19 @@ type Ext struct {
 // some are missing (libfabric's rxe_map, §3.2 medium message).
 type Multi struct {
 	Rx      shard.Ref // set by the endpoint when it has handled the first packet
+	To      Placer    // the same operation
 	Total   uint64    // of the message
 	span    uint64    // of that, what travels in its packets
 	missing uint64    // of what travels in its packets
 	packets int       // that refer to it
 	next    *Multi
+}
+
+// Placer is an operation that receives a message.
+type Placer interface {
+	// Place is the memory for n bytes of the message of l with that msg_id, from off on: nil if they are to come
+	// in a packet.
+	Place(l *Link, msgID uint32, off, n uint64) []byte
 }
 
 // Arrive is the packet as a message to the endpoint.
@@ -132,7 +141,7 @@ func (p *Packet) Free() {
 	if p.Ext != nil || p.Multi != nil {
 		p.freeRest()
 	}
-	p.Header, p.Aborted, p.Malformed = Header{}, false, false
+	p.Header, p.Placed, p.Aborted, p.Malformed = Header{}, false, false, false
 	p.Payload, p.Link, p.slot = nil, nil, nil
 	p.Next, p.pool.free = p.pool.free, p
 }
@@ -220,7 +229,7 @@ func (l *Pool) getMulti() *Multi {
 }
 
 func (l *Pool) putMulti(m *Multi) {
-	m.Rx = shard.Ref{}
+	m.Rx, m.To = shard.Ref{}, nil
 	m.next, l.multis = l.multis, m
 }
 

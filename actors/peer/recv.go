@@ -133,8 +133,53 @@ func (p *Peer) readOther(r *device.RecvPkt, pkt *Packet) bool {
 	}
 	if err != nil {
 		p.unreadable(r, pkt, err)
+	} else if r.Placed != nil {
+		p.placed(r, pkt)
 	}
 	return err == nil
+}
+
+// PayloadPlace says for the device where the payload of a packet belongs, of which head is the beginning and which has size
+// bytes (device.Placer). Only packets of a message that has begun have a place.
+func (p *Peer) PayloadPlace(head []byte, size int) (dst []byte, later bool) {
+	var v wire.View
+	var h wire.MediumRTM
+	if v.Open(head) != nil || p.link.Err != nil {
+		return nil, false
+	}
+	if id, ok := v.ConnID(); !ok || id != p.link.QKey {
+		return nil, false
+	}
+	at, err := h.Read(&v)
+	if err != nil || at >= size {
+		return nil, false
+	}
+	n, m := uint64(size-at), p.multi[h.MsgID]
+	switch {
+	case m == nil:
+		return nil, h.SegOffset > 0 && int32(h.MsgID-p.window.exp) >= 0
+	case m.To == nil:
+		return nil, m.Rx.IsZero()
+	case m.Total != h.MsgLength || n > m.missing:
+		return nil, false
+	}
+	return m.To.Place(p.link, h.MsgID, h.SegOffset, n), false
+}
+
+// MayPlace reports whether packets of a type may have a place.
+func MayPlace(t wire.Type) bool { return placeable[t] }
+
+var placeable = [256]bool{
+	wire.TypeMediumMsgRTM: true, wire.TypeMediumTagRTM: true, wire.TypeDCMediumMsgRTM: true, wire.TypeDCMediumTagRTM: true,
+}
+
+// placed takes the payload of a packet from its place, or makes it zeroes if its message has gone since.
+func (p *Peer) placed(r *device.RecvPkt, pkt *Packet) {
+	if m := p.multiOf(pkt); m == nil || m.To == nil || len(r.Placed) != len(pkt.Payload) {
+		clear(pkt.Payload)
+		return
+	}
+	pkt.Payload, pkt.Placed = r.Placed, true
 }
 
 // unreadable drops a packet of which the headers cannot be read. Its sender takes it for

@@ -15,6 +15,7 @@ var dataCases = []testCase{
 	{name: "HeaderAndPayload", devices: 2, run: (*world).headerAndPayload},
 	{name: "SelfSend", devices: 1, run: (*world).selfSend},
 	{name: "BytesTakenAtPost", devices: 2, run: (*world).bytesTakenAtPost, needs: (*Fabric).copiesAtPost},
+	{name: "BytesStayUntilDoorbell", devices: 2, run: (*world).bytesStay, needs: (*Fabric).copiesAtPost},
 	{name: "Prompt", devices: 2, run: (*world).prompt},
 	{name: "Shuffled", devices: 2, run: (*world).shuffled, needs: (*Fabric).shuffles},
 	{name: "TwoQueuePairsOfADevice", devices: 1, run: (*world).twoOfADevice},
@@ -145,6 +146,35 @@ func (w *world) bytesTakenAtPost() {
 		}
 		require.Equal(w, want, b.recv().data, "round %d", i)
 		require.Equal(w, device.StatusOK, a.status(wr.ID))
+	}
+}
+
+// bytesStay changes payloads that stay until Doorbell when that has returned: the first while a connection is
+// set up, if there is one, then more than one takes for a receiver that reads nothing.
+func (w *world) bytesStay() {
+	const depth = 512
+	a := w.open(0, device.QPConfig{RNRRetry: 7, SQDepth: depth})
+	b := w.open(1, device.QPConfig{RQDepth: depth})
+	to := a.ah(b)
+	data := make([]byte, 8*a.mtu)
+	for _, n := range []int{1, depth} {
+		for k := range n {
+			packet := fill(data[k%8*a.mtu:][:a.mtu], uint64(k))
+			wr := a.wr(to, b, packet[:40], packet[40:])
+			wr.Stays = true
+			require.NoError(w, a.PostSend(wr))
+			if k%8 == 7 || k == n-1 {
+				a.Doorbell()
+				clear(data)
+			}
+		}
+		w.until("arrivals", func() bool { return len(b.recvs) == n })
+		w.until("completions", func() bool { return len(a.sends) == n })
+		for range n {
+			_, whole := tagOf(b.recv().data)
+			require.True(w, whole)
+		}
+		clear(a.sends)
 	}
 }
 

@@ -46,6 +46,7 @@ type oldDevice struct {
 
 // OpenQP implements device.Device.
 func (d *oldDevice) OpenQP(cfg device.QPConfig) (device.QP, error) {
+	cfg.Place = nil // packets are rewritten as a whole
 	qp, err := d.Device.OpenQP(cfg)
 	if err != nil {
 		return nil, err

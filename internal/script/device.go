@@ -1,6 +1,7 @@
 package script
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,7 +72,7 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 		return nil, device.ErrQPNInUse
 	}
 	q := &QP{
-		dev: d, qpn: max(c.QPN, 1), qkey: c.QKey, sq: c.SQDepth,
+		dev: d, qpn: max(c.QPN, 1), qkey: c.QKey, sq: c.SQDepth, place: c.Place,
 		slots: make([][]byte, c.RQDepth), posted: make([]bool, c.RQDepth),
 		ahs: make(map[device.GID]device.AH),
 	}
@@ -89,6 +90,7 @@ type QP struct {
 	qpn    uint16
 	qkey   uint32
 	sq     int // depth
+	place  device.Placer
 	closed bool
 
 	ahs  map[device.GID]device.AH
@@ -107,6 +109,8 @@ type QP struct {
 	poison string    // the method that panics
 	memory []*Memory // of the other sides
 
+	// Placed is how many payloads went to their place.
+	Placed int
 	// RefuseAHs is how many of the next address handles are refused.
 	RefuseAHs int
 	// Beats is the pulse of all peers' processes.
@@ -210,6 +214,11 @@ func (q *QP) Posted() int { return len(q.order) }
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
 	q.enter("Doorbell")
+	for _, s := range q.ringing {
+		if s.stays && !bytes.Equal(s.payload, s.Bytes[len(s.Bytes)-len(s.payload):]) {
+			q.fault("payload of packet %d changed before the doorbell", s.N)
+		}
+	}
 	q.sent = append(q.sent, q.ringing...)
 	q.ringing = q.ringing[:0]
 }

@@ -30,6 +30,7 @@ type Sent struct {
 	Status device.Status // if Done
 
 	id      uint64
+	stays   bool   // until the doorbell, so the payload
 	payload []byte // the caller's memory; of an RDMA read where the data goes
 }
 
@@ -59,7 +60,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	s := &Sent{
 		N: len(q.sent) + len(q.ringing) + 1, GID: q.gids[wr.AH], QPN: wr.QPN, QKey: wr.QKey, Kind: wr.Kind,
 		NoHeader: wr.Kind == device.WRSend && len(wr.Header) == 0, HasImm: wr.HasImm, Imm: wr.Imm, Remote: wr.Remote, RKey: wr.RKey, Len: len(wr.Payload),
-		id: wr.ID, payload: wr.Payload,
+		id: wr.ID, stays: wr.Stays && wr.Kind == device.WRSend, payload: wr.Payload,
 	}
 	if wr.Kind != device.WRRead {
 		s.Bytes = slices.Concat(wr.Header, wr.Payload)
@@ -115,9 +116,38 @@ func (q *QP) Arrive(gid device.GID, qpn uint16, anonymous bool, packet []byte) b
 		q.fault("test: a packet of %d bytes arrives, MTU %d", len(packet), q.dev.info.MTU)
 	}
 	c := q.from(gid, qpn, anonymous)
-	c.ID, c.Op, c.Len = uint64(slot), device.OpRecv, copy(q.slots[slot], packet)
+	c.ID, c.Op, c.Len = uint64(slot), device.OpRecv, len(packet)
+	if dst := q.placeOf(&c, packet); dst == nil {
+		copy(q.slots[slot], packet)
+	} else {
+		head := len(packet) - len(dst)
+		c.Op, c.Imm = device.OpPlaced, uint32(head)
+		copy(q.slots[slot], packet[:head])
+		copy(dst, packet[head:])
+		q.Placed++
+	}
 	q.comps = append(q.comps, c)
 	return true
+}
+
+// Begin lets n bytes of a packet arrive, of which a connection brings no more: the payload's go to their place if it
+// has one, and nobody hears of them. It reports whether it has a place.
+func (q *QP) Begin(gid device.GID, qpn uint16, packet []byte, n int) bool {
+	c := q.from(gid, qpn, false)
+	dst := q.placeOf(&c, packet)
+	if head := len(packet) - len(dst); dst != nil && n > head {
+		copy(dst, packet[head:n])
+	}
+	return dst != nil
+}
+
+// placeOf is where the payload of a packet goes, nil for a slot.
+func (q *QP) placeOf(c *device.Completion, packet []byte) []byte {
+	if q.place == nil || c.AH == device.UnknownAH || len(packet) == 0 {
+		return nil
+	}
+	dst, _ := q.place(c.AH, c.SrcQPN, packet[:min(len(packet), device.MaxHeader)], len(packet))
+	return dst
 }
 
 func (q *QP) takeSlot() (int32, bool) {

@@ -60,6 +60,15 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 				c.Resent(&own)
 			}
 		}
+		if c.Place != nil {
+			sc.Place = func(ah device.AH, qpn uint16, head []byte, size int) ([]byte, bool) {
+				own := q.subs[i].own
+				if int(ah) >= len(own) || own[ah] == device.UnknownAH {
+					return nil, false
+				}
+				return c.Place(own[ah], qpn, head, size)
+			}
+		}
 		qp, err := x.OpenQP(sc)
 		if err != nil {
 			err = errors.Join(err, q.closeSubs())
@@ -298,10 +307,10 @@ func (s *sub) translate(c []device.Completion, count *device.PathStats) (n int, 
 		switch {
 		case e.Op == device.OpFatal:
 			return i + 1, true
-		case e.Op != device.OpRecv && e.Op != device.OpWritten:
+		case e.Op != device.OpRecv && e.Op != device.OpPlaced && e.Op != device.OpWritten:
 		case e.ID < uint64(s.slots):
 			e.ID += uint64(s.base)
-			if e.Op == device.OpRecv && e.Status == device.StatusOK && e.Len >= 0 {
+			if e.Op != device.OpWritten && e.Status == device.StatusOK && e.Len >= 0 {
 				count.Received(e.Len)
 			}
 		default:

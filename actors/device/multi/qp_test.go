@@ -51,7 +51,7 @@ func (f *fake) OpenQP(c device.QPConfig) (device.QP, error) {
 	if f.refuse != nil {
 		return nil, f.refuse
 	}
-	q := &fakeQP{f: f, qpn: c.QPN + 100, armed: true}
+	q := &fakeQP{f: f, qpn: c.QPN + 100, armed: true, place: c.Place}
 	f.qps = append(f.qps, q)
 	return q, nil
 }
@@ -78,6 +78,7 @@ type fakeQP struct {
 	qpn   uint16
 	comps []device.Completion
 	armed bool
+	place device.Placer
 }
 
 func (q *fakeQP) QPN() uint16                            { return q.qpn }
@@ -315,6 +316,42 @@ func TestCarried(t *testing.T) {
 	require.Equal(t, 4, qp.Poll(c[:]))
 	require.Equal(t, device.PathStats{Writes: 1, WriteBytes: 11}, qp.Paths()[0].Stats)
 	require.Equal(t, device.PathStats{Sends: 1, SendBytes: 100, Reads: 1, ReadBytes: 7, Recvs: 1, RecvBytes: 50}, qp.Paths()[1].Stats)
+	require.NoError(t, qp.Close())
+	require.NoError(t, d.Close())
+}
+
+// TestPlace: a path's question for the place of a payload is asked by our address handle, and its packet comes by our
+// numbers.
+func TestPlace(t *testing.T) {
+	a, b, _ := pair()
+	d, err := multi.Open(a, b)
+	require.NoError(t, err)
+	var asked []device.AH
+	there := make([]byte, 5)
+	qp, err := d.OpenQP(device.QPConfig{Place: func(ah device.AH, qpn uint16, head []byte, size int) ([]byte, bool) {
+		require.Equal(t, []any{uint16(3), "head", 9}, []any{qpn, string(head), size})
+		asked = append(asked, ah)
+		return there, true
+	}})
+	require.NoError(t, err)
+	_, err = qp.CreateAH(device.GID{1})
+	require.NoError(t, err)
+	toB, err := qp.CreateAH(device.GID{2})
+	require.NoError(t, err)
+	dst, later := b.qps[0].place(7, 3, []byte("head"), 9)
+	require.Same(t, &there[0], &dst[0])
+	require.True(t, later)
+	for _, unknown := range []device.AH{6, 8, device.UnknownAH} {
+		dst, later = b.qps[0].place(unknown, 3, []byte("head"), 9)
+		require.Nil(t, dst)
+		require.False(t, later)
+	}
+	require.Equal(t, []device.AH{toB}, asked)
+	b.qps[0].comps = []device.Completion{{Op: device.OpPlaced, ID: 2, Len: 9, Imm: 4, AH: 7}}
+	var c [2]device.Completion
+	require.Equal(t, 1, qp.Poll(c[:]))
+	require.Equal(t, device.Completion{Op: device.OpPlaced, ID: 6, Len: 9, Imm: 4, AH: toB}, c[0])
+	require.Equal(t, uint64(9), qp.Paths()[1].Stats.RecvBytes)
 	require.NoError(t, qp.Close())
 	require.NoError(t, d.Close())
 }

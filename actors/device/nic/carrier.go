@@ -36,7 +36,7 @@ type Carrier interface {
 	//
 	// wr belongs to the caller. After Pending the bytes stay valid until the
 	// status was polled if Config.CopiesAtPost is false, otherwise they are
-	// gone when Send returns.
+	// gone when Send returns, those that stay (wr.Stays) when Doorbell does.
 	Send(wr *device.SendWR, token uint64) device.Status
 
 	// RDMA carries out a WRRead or WRWrite: between wr.Payload and
@@ -58,6 +58,7 @@ type Carrier interface {
 	// empty. An entry is one of
 	//
 	//	{OpRecv, ID: slot, Status, Len, SrcQPN, SrcGID, HasImm, Imm}
+	//	{OpPlaced, ID: slot, Imm, Len, SrcQPN, SrcGID}
 	//	{OpSend, ID: token, Status}
 	//	{OpWritten, ID: slot or NoSlot, Len, SrcQPN, SrcGID, HasImm, Imm}
 	//	{OpRefused, SrcQPN, SrcGID, ID: key}

@@ -29,6 +29,7 @@ type Config struct {
 	Depth    int                  // most sends outstanding until polled
 	RNRRetry uint8                // resends before StatusRNR; Forever: no end
 	Resent   func(*device.SendWR) // device.QPConfig's
+	Place    device.Placer        // the same, for carriers that ask by QP.Place
 
 	// RNRDelay is the time before the first resend; it doubles up to 64-fold
 	// for the following ones. 0: DefaultRNRDelay.

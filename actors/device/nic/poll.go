@@ -86,6 +86,8 @@ func (q *QP) onOther(e *device.Completion) bool {
 	switch e.Op {
 	case device.OpSend:
 		return q.onStatus(e)
+	case device.OpPlaced:
+		return q.onPlaced(e)
 	case device.OpWritten:
 		return q.onWritten(e)
 	case device.OpRefused:
@@ -101,6 +103,26 @@ func (q *QP) onOther(e *device.Completion) bool {
 		q.stats.Refused++
 		return false
 	}
+}
+
+// onPlaced checks a packet whose payload lies elsewhere, and finds its sender.
+func (q *QP) onPlaced(e *device.Completion) bool {
+	if e.ID >= uint64(len(q.slots)) || q.slots[e.ID] != slotPosted || uint(e.Len) > uint(q.cfg.MTU) || uint(e.Imm) > uint(e.Len) {
+		q.stats.Refused++
+		return false
+	}
+	q.slots[e.ID] = slotOwned
+	q.stats.Recvs++
+	q.findSource(e)
+	return true
+}
+
+// Place asks the owner where the payload of a packet belongs, see device.Placer. It is the carrier's to call.
+func (q *QP) Place(gid *device.GID, qpn uint16, head []byte, size int) (dst []byte, later bool) {
+	if ah := q.ahs.find(gid); ah != device.UnknownAH {
+		return q.cfg.Place(ah, qpn, head, size)
+	}
+	return nil, false
 }
 
 // onWritten checks a write with immediate that arrived, and finds its requester.

@@ -13,7 +13,7 @@ type request struct {
 	gen       uint32 // tells this use from earlier ones, in the token
 	tries     uint32 // resends so far
 	state     reqState
-	last      bool // the address handle is gone: no resend
+	last      bool // no resend: the address handle is gone, or the owner does it
 	completed bool // a datagram that is over for the caller
 	due       clock.Time
 }
@@ -40,9 +40,9 @@ func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) 
 
 // keepRequest takes request i, the newest free one, for wr. If the caller may change the
 // bytes before a resend, they are copied when the first refusal is known; a carrier
-// that answers later keeps no copy, so then they are copied now. The local side of
-// RDMA stays the device's until the completion.
-func (q *QP) keepRequest(i uint32, wr *device.SendWR) {
+// that answers later keeps no copy, so then they are copied now, unless the owner sends a long packet
+// again (byOwner). The local side of RDMA stays the device's until the completion.
+func (q *QP) keepRequest(i uint32, wr *device.SendWR, byOwner bool) {
 	q.freeReqs = q.freeReqs[:len(q.freeReqs)-1]
 	q.freed()
 	r := &q.reqs[i]
@@ -50,15 +50,18 @@ func (q *QP) keepRequest(i uint32, wr *device.SendWR) {
 	if r.own != nil || !q.cfg.CopiesAtPost || wr.Kind != device.WRSend { // own: of several pieces
 		return
 	}
-	if q.cfg.RNRRetry == 0 {
-		r.wr.Header, r.wr.Payload = nil, nil
+	if byOwner = byOwner && len(wr.Payload) >= longPacket; byOwner || q.cfg.RNRRetry == 0 {
+		r.wr.Header, r.wr.Payload, r.last = nil, nil, byOwner
 		return
 	}
 	r.own = q.buffer()
 	h := copy(r.own, wr.Header)
 	p := copy(r.own[h:], wr.Payload)
-	r.wr.Header, r.wr.Payload, r.wr.LKey = r.own[:h:h], r.own[h:h+p:h+p], 0
+	r.wr.Header, r.wr.Payload, r.wr.LKey, r.wr.Stays = r.own[:h:h], r.own[h:h+p:h+p], 0, false
 }
+
+// longPacket is from how many bytes on a copy of a payload costs more than what an owner does who sends it again.
+const longPacket = 2 << 10
 
 // release frees request i; its token is invalid from now on.
 func (q *QP) release(i uint32) {

@@ -48,6 +48,31 @@ func TestRNRRetryCount(t *testing.T) {
 	}
 }
 
+// TestRNROfStaying: of a long packet that stays no copy is kept for later, so its owner hears of the first
+// refusal, unless there is no end of retries.
+func TestRNROfStaying(t *testing.T) {
+	for retries, want := range map[uint8]int{0: 1, 3: 1, Forever: 11} {
+		q, c, ah := start(t, func(cfg *Config) { cfg.RNRRetry = retries })
+		c.answer = answer(Pending)
+		long := make([]byte, longPacket)
+		q.cfg.MTU = longPacket
+		require.NoError(t, q.PostSend(&device.SendWR{ID: 77, AH: ah, Payload: long, Stays: true}))
+		require.Equal(t, retries == Forever, q.reqs[0].own != nil || q.reqs[len(q.reqs)-1].own != nil)
+		var got []device.Completion
+		for range 10 {
+			last := c.attempts[len(c.attempts)-1]
+			c.arrivals = append(c.arrivals, device.Completion{Op: device.OpSend, ID: last.token, Status: device.StatusRNR})
+			if got = append(got, drain(q)...); len(got) > 0 {
+				break
+			}
+			c.clk.now = c.clk.now.Add(time.Second)
+			q.Doorbell()
+		}
+		require.Len(t, c.attempts, want, "retries %d", retries)
+		require.Equal(t, retries != Forever, len(got) == 1 && got[0].Status == device.StatusRNR)
+	}
+}
+
 // TestSetRNRRetry: a queue pair may learn late how often it is to resend, but not
 // after its first send, of which it may have kept nothing to resend.
 func TestSetRNRRetry(t *testing.T) {

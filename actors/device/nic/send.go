@@ -64,11 +64,11 @@ func (q *QP) posted(wr, whole *device.SendWR, st device.Status) (err error) {
 	i := uint32(q.token)
 	switch {
 	case st == Pending:
-		q.keepRequest(i, whole)
+		q.keepRequest(i, whole, whole.Stays && q.cfg.RNRRetry < Forever)
 		q.reqs[i].state = reqPending
 		return nil
 	case st == device.StatusRNR && q.cfg.RNRRetry > 0:
-		q.keepRequest(i, whole)
+		q.keepRequest(i, whole, false)
 		q.resendLater(i)
 		return nil
 	case st == Unsent:
@@ -239,7 +239,7 @@ func (q *QP) postDatagram(wr, whole *device.SendWR) {
 	}
 	switch {
 	case st == Pending:
-		q.keepRequest(i, whole)
+		q.keepRequest(i, whole, false)
 		r := &q.reqs[i]
 		r.state = reqPending
 		if r.completed = q.cfg.CopiesAtPost; !r.completed {

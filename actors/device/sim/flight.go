@@ -288,6 +288,9 @@ func (f *Fabric) send(c *qp, wr *device.SendWR, token uint64) {
 	fl.wr, fl.token = *wr, token
 	if wr.Kind == device.WRSend && !f.cfg.CopyLate && !c.gathers(wr) {
 		f.take(fl)
+		if wr.Stays && f.virtual != nil {
+			c.staying = append(c.staying, staying{fl.wr.Payload, wr.Payload})
+		}
 	}
 	ev := requestEvent(EventPost, fl.seq, c, fl.to, wr)
 	f.hook(ev)

@@ -60,7 +60,8 @@ type qp struct {
 	wake     clock.Time   // of the timer under way; guarded by fab
 
 	// owned by the queue pair's shard
-	routes []route // by address handle
+	routes  []route // by address handle
+	staying []staying
 }
 
 // route is where an address handle leads; qp is the one used last.
@@ -124,10 +125,18 @@ func (c *qp) Route(ah device.AH, gid device.GID) error {
 // Unroute implements nic.Carrier.
 func (c *qp) Unroute(ah device.AH) { c.routes[ah] = route{} }
 
+// staying is a payload that stays until Doorbell, and the copy that was made of it.
+type staying struct{ copied, from []byte }
+
 // Doorbell implements nic.Carrier. It delivers what is held back for a queue pair
-// that sleeps, since that will not fetch it.
+// that sleeps, since that will not fetch it. In a simulation it copies what stays until now once
+// more, so that an owner who has changed that too soon is found out.
 func (c *qp) Doorbell() {
 	f := c.fab
+	for _, s := range c.staying {
+		copy(s.copied, s.from)
+	}
+	c.staying = c.staying[:0]
 	if f.virtual != nil || !f.moving.Load() {
 		return
 	}

@@ -56,6 +56,7 @@ type tapped struct {
 func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	t := &tappedQP{sink: d.sink, scratch: make([]byte, d.info.MTU)}
 	cfg.Resent = func(wr *device.SendWR) { t.sent(wr, true) }
+	cfg.Place = nil // it shows whole packets
 	qp, err := d.Device.OpenQP(cfg)
 	if err != nil {
 		return nil, err

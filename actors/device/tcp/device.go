@@ -98,11 +98,14 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		RNRRetry: c.RNRRetry, Resent: c.Resent, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
 		Slots: c.RQDepth, Recv: recv, Stride: a.stride(), Regions: a.regions, Windows: a.regions, Plain: a.regions, Holder: holder{p}, Explainer: &p.refusals,
-		Datagram: c.Type == device.UD,
+		Datagram: c.Type == device.UD, Place: c.Place,
 	})
 	if err != nil {
 		p.closeAll()
 		return nil, err
+	}
+	if c.Place != nil {
+		p.place = q.Place
 	}
 	a.ports[p] = struct{}{}
 	return q, nil

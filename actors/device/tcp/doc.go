@@ -57,9 +57,9 @@
 //   - On Linux the shard makes all system calls itself, none of which waits, so Go's scheduler takes
 //     no part; elsewhere, and with the build tag netpoll, goroutines make them (net_poller.go, stream_poller.go). An idle Poll checks the sockets (0.2 us) once in 32 calls, once in 4 while
 //     requests are in progress.
-//   - Packets are copied at post (CopiesAtPost), so that their buffers are free and a
-//     doorbell is one writev; RDMA is not copied. Regions are held during a call only, so
-//     Close of one never waits for the network.
+//   - A doorbell is one writev. Packets are copied at post (CopiesAtPost), but for a payload
+//     that stays until the doorbell: it is written from its place, and copied if the socket has no
+//     room. RDMA is not copied. Regions are held during a call only, so closing one waits for nothing.
 //   - The statuses that a Poll produces are sent with the next Poll, Doorbell or Arm. Those
 //     of packets that were taken wait for eight polls, or until there are sixteen, for a
 //     packet in their direction, since a write of their own costs more than all else that a

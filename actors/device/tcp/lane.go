@@ -51,6 +51,7 @@ type lane struct {
 	in   []byte // came and was not parsed: in[r:w]
 	r, w int
 	sink sink
+	late bool // the frame at in[r:] waits until what arrived was polled
 	out  out
 
 	tooManyWrongKeys bool // it names keys that are none
@@ -68,11 +69,12 @@ type lane struct {
 // sink is the destination of the present frame's bytes.
 type sink struct {
 	left  int
-	kind  kind // kindWrite, kindData; kindSend: nowhere
+	kind  kind // kindWrite, kindData, kindSend
 	frame frame
-	slot  int32 // a slot that was taken for the immediate, or -1
-	ok    bool  // kindWrite: they are to be written, and kept
-	dst   []byte
+	slot  int32  // a slot that was taken for the immediate, or a packet's headers, or -1
+	head  int    // kindSend: bytes of the headers, which are in the slot
+	ok    bool   // kindWrite, kindSend: they are to be written, and kept
+	dst   []byte // kindData: the rest; kindSend: the place, to be asked for again before it is used
 }
 
 // newLane takes a place in the table of connections.
@@ -134,7 +136,11 @@ const (
 
 // read takes the bytes that have arrived, within a budget.
 func (l *lane) read() {
-	for budget := readBudget; l.readable && budget > 0 && l.state != laneCheckingUID; {
+	if l.late {
+		l.late = false
+		l.take()
+	}
+	for budget := readBudget; l.readable && !l.late && budget > 0 && l.state != laneCheckingUID; {
 		n, asked, err := l.readOnce()
 		budget -= n
 		switch {
@@ -155,8 +161,15 @@ func (l *lane) read() {
 			return
 		}
 	}
-	if l.readable && l.state != laneClosed && l.state != laneCheckingUID {
+	if (l.readable || l.late) && l.state != laneClosed && l.state != laneCheckingUID {
 		l.p.ready.queueRead(l)
+	}
+}
+
+// take parses what is in l.in.
+func (l *lane) take() {
+	if err := l.parse(); err != nil && l.state != laneClosed {
+		l.p.violated(l, err)
 	}
 }
 
@@ -199,9 +212,7 @@ func (l *lane) readOnce() (n, asked int, err error) {
 		if k > 0 {
 			l.drained(k)
 		}
-		if perr := l.parse(); perr != nil && l.state != laneClosed {
-			l.p.violated(l, perr)
-		}
+		l.take()
 	}
 	return n, len(dst) + len(more), err
 }
@@ -220,8 +231,17 @@ func (l *lane) parse() error {
 		if err != nil || n == 0 {
 			return err
 		}
-		if f.kind == kindSend && l.w-l.r < n+f.length {
-			return nil
+		if f.kind == kindSend {
+			rest := l.in[l.r+n : l.w]
+			switch k := l.placed(&f, rest); {
+			case l.late:
+				return nil
+			case k > 0:
+				l.r += n + k
+				continue
+			case len(rest) < f.length:
+				return nil
+			}
 		}
 		if err := l.onFrame(&f, l.in[l.r+n:l.w]); err != nil {
 			return err
@@ -254,6 +274,11 @@ func (l *lane) sinkBytes() ([]byte, *nic.Region) {
 	switch {
 	case k.kind == kindData:
 		return k.dst, nil
+	case k.ok && k.kind == kindSend:
+		if dst, _ := l.placeOf(&k.frame, l.p.inbox.slot(k.slot, k.head)); len(dst) == len(k.dst) && &dst[0] == &k.dst[0] {
+			return dst[len(dst)-k.left:], nil
+		}
+		k.ok = false // its message is not wanted anymore
 	case k.ok:
 		at := k.frame.addr + uint64(k.frame.length-k.left)
 		if r, b := l.p.dev.regions.Hold(k.frame.rkey, at, k.left, device.RemoteWrite); r != nil {
@@ -277,8 +302,13 @@ func (l *lane) drained(n int) {
 	}
 }
 
-// write hands pending output to the stream as far as it has room.
+// write hands pending output to the stream as far as it has room. What stays is copied.
 func (l *lane) write() {
+	l.writeOut()
+	l.out.settle()
+}
+
+func (l *lane) writeOut() {
 	switch l.state {
 	case laneAwaitingReply:
 		l.writePreamble()

@@ -3,6 +3,8 @@
 package tcp
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -260,6 +262,103 @@ func TestHalfFrames(t *testing.T) {
 	require.Equal(t, frame{kind: kindStatus, token: 2}, f.answer())
 	until(t, "write", func() bool { return len(n.recvs) == 1 && len(n.wrote) == 1 }, n)
 	require.Equal(t, 50, n.wrote[0].Len)
+}
+
+// TestPlaced: a payload is read into its place, wherever the bytes are cut. If the connection ends in between, nothing
+// has come; if the place is lost, the sender hears that the packet is to be sent again.
+func TestPlaced(t *testing.T) {
+	const head, size = 40, 20_000
+	data := bytes.Repeat([]byte("placed"), size)[:size]
+	for name, end := range map[string]func(*testing.T, *foe, frame, int){
+		"whole": func(t *testing.T, f *foe, fr frame, cut int) {
+			f.say(data[cut:])
+			require.Equal(t, frame{kind: kindStatus, token: fr.token}, f.answer())
+			until(t, "arrival", func() bool { return len(f.n.recvs) == 1 }, f.n)
+			require.Equal(t, device.OpPlaced, f.n.from[0].Op)
+			require.Equal(t, size, f.n.from[0].Len)
+			require.Equal(t, data[:head], f.n.recvs[0])
+			require.Equal(t, data[head:], f.n.place)
+		},
+		"broken": func(t *testing.T, f *foe, _ frame, _ int) {
+			require.NoError(t, f.c.Close())
+			until(t, "the end of the session", func() bool { return f.n.port().acceptor.accepted == 0 }, f.n)
+			require.Empty(t, f.n.recvs)
+		},
+		"lost": func(t *testing.T, f *foe, fr frame, cut int) {
+			was := f.n.place
+			f.n.place = nil
+			f.say(data[cut:])
+			want := frame{kind: kindStatus, token: fr.token, status: device.StatusRNR}
+			if cut < mostHead {
+				want.status = device.StatusOK // it was not asked for before
+			}
+			require.Equal(t, want, f.answer())
+			if cut >= mostHead {
+				require.Equal(t, make([]byte, size-cut), was[cut-head:])
+				require.Empty(t, f.n.recvs)
+				f.frame(fr, data...)
+				require.Equal(t, frame{kind: kindStatus, token: fr.token}, f.answer())
+			}
+			until(t, "arrival", func() bool { return len(f.n.recvs) == 1 }, f.n)
+			require.Equal(t, data, f.n.recvs[0])
+		},
+	} {
+		for _, cut := range []int{0, head, mostHead - 1, mostHead, 5000, size - 1} {
+			t.Run(fmt.Sprint(name, cut), func(t *testing.T) {
+				var n *node
+				n = newNode(t, Config{MTU: size}, device.QPConfig{RQDepth: 2, Place: func(_ device.AH, _ uint16, b []byte, all int) ([]byte, bool) {
+					require.Equal(t, size, all)
+					require.Equal(t, data[:head], b[:head])
+					return n.place, false
+				}})
+				n.place = make([]byte, size-head)
+				f := newFoe(t, n, nil)
+				_, err := n.q.CreateAH(f.at.gid)
+				require.NoError(t, err)
+				hello := f.hello()
+				hello.mtu = size
+				f.reply(hello)
+				fr := frame{kind: kindSend, length: size, token: 1, qkey: 5}
+				f.frame(fr, data[:cut]...)
+				until(t, "that it was read", func() bool { return n.port().unread() == 0 }, n)
+				end(t, f, fr, cut)
+				in := &n.port().inbox
+				require.EqualValues(t, 2, in.tail-in.head, "posted slots")
+			})
+		}
+	}
+}
+
+// TestPlacedLater: a packet that is to wait until the one before it was polled is asked for again then, once.
+func TestPlacedLater(t *testing.T) {
+	const head, size = 40, 3000
+	asked, place := 0, make([]byte, size-head)
+	n := newNode(t, Config{}, device.QPConfig{Place: func(_ device.AH, _ uint16, b []byte, _ int) (dst []byte, later bool) {
+		switch b[0] {
+		case 1:
+			return nil, true // there is nothing to wait for
+		case 2:
+			if asked++; asked == 1 {
+				return nil, true
+			}
+			return place, false
+		}
+		return nil, false
+	}})
+	f := inside(t, n)
+	_, err := n.q.CreateAH(f.at.gid)
+	require.NoError(t, err)
+	var both []byte
+	for token := range byte(2) {
+		fr := frame{kind: kindSend, length: size, token: uint64(token), qkey: 5}
+		both = append(fr.appendTo(both), bytes.Repeat([]byte{token + 1}, size)...)
+	}
+	f.say(both)
+	until(t, "arrivals", func() bool { return len(n.recvs) == 2 }, n)
+	require.Equal(t, device.OpRecv, n.from[0].Op)
+	require.Equal(t, device.OpPlaced, n.from[1].Op)
+	require.Equal(t, bytes.Repeat([]byte{2}, size-head), place)
+	require.Equal(t, 2, asked-1, "for each part of the bytes once more")
 }
 
 // unread is how much the kernel has for us.

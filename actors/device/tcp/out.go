@@ -1,26 +1,30 @@
 package tcp
 
 import (
+	"slices"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// out holds the pending output of a lane, in order: headers and packets, copied; and,
-// by reference, memory of our own writes and regions that others read.
+// out holds the pending output of a lane, in order: headers and packets, copied; and, by reference,
+// payloads until the doorbell, memory of our own writes, and regions that others read.
 type out struct {
 	buf   []byte // copied bytes; those before head are written
 	head  int
 	base  uint64 // bytes that lay before buf[0] earlier
 	segs  []seg
-	first int // of segs that is not written
-	size  int // bytes in all
+	first int  // of segs that is not written
+	size  int  // bytes in all
+	lent  bool // there are segments that are lent
 }
 
 // seg is a piece of pending output.
 type seg struct {
 	n    int    // bytes left; they lie in buf unless
-	mem  []byte // they are here, the payload of a write;
-	read bool   // or in a region,
+	mem  []byte // they are here, the payload of a write,
+	lent bool   // or of a packet, for which there is room in buf;
+	read bool   // or they are in a region,
 	key  uint64
 	addr uint64
 	// and if it was closed meanwhile, the status at this distance in buf changes.
@@ -87,6 +91,34 @@ func (o *out) memory(b []byte) {
 	}
 }
 
+// lend appends b itself until settle, and keeps room in buf for a copy.
+func (o *out) lend(b []byte) {
+	o.room(len(b))
+	o.buf = slices.Grow(o.buf, len(b))[:len(o.buf)+len(b)]
+	o.push(seg{n: len(b), mem: b, lent: true})
+	o.size += len(b)
+	o.lent = true
+}
+
+// settle copies what is lent, which its owner may change from now on.
+func (o *out) settle() {
+	if !o.lent {
+		return
+	}
+	o.lent = false
+	at := o.head
+	for i := o.first; i < len(o.segs); i++ {
+		s := &o.segs[i]
+		if s.lent {
+			copy(o.buf[at:], s.mem)
+			s.mem, s.lent = nil, false
+		}
+		if s.mem == nil && !s.read {
+			at += s.n
+		}
+	}
+}
+
 // region appends n bytes of a region and the status that ends the read.
 func (o *out) region(key, addr uint64, n int, token uint64) {
 	data := frame{kind: kindData, length: n, token: token}
@@ -113,6 +145,8 @@ func (o *out) gather(vec [][]byte, held []*nic.Region, regions *nic.Regions, mos
 			}
 			o.buf[s.verdict-o.base+1] = uint8(device.StatusBadAddress)
 			b = zeroes[:min(s.n, len(zeroes))]
+		case s.lent:
+			at += s.n
 		case b == nil:
 			b = o.buf[at : at+s.n]
 			at += s.n
@@ -138,7 +172,9 @@ func (o *out) wrote(n int) {
 		case s.read:
 			s.addr += uint64(k)
 		case s.mem != nil:
-			s.mem = s.mem[k:]
+			if s.mem = s.mem[k:]; s.lent {
+				o.head += k
+			}
 		default:
 			o.head += k
 		}
@@ -156,7 +192,7 @@ func (o *out) wrote(n int) {
 func (o *out) reset() {
 	clear(o.segs[o.first:])
 	o.base += uint64(len(o.buf))
-	o.segs, o.first, o.buf, o.head, o.size = o.segs[:0], 0, o.buf[:0], 0, 0
+	o.segs, o.first, o.buf, o.head, o.size, o.lent = o.segs[:0], 0, o.buf[:0], 0, 0, false
 	if cap(o.buf) > spareCap {
 		o.buf = nil
 	}

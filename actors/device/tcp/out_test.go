@@ -35,7 +35,7 @@ func TestOutKeepsOrder(t *testing.T) {
 		frameTo := func(f frame) { want = f.appendTo(want) }
 		for step := range 400 {
 			token := uint64(step)
-			switch n := rng.IntN(3000); rng.IntN(6) {
+			switch n := rng.IntN(3000); rng.IntN(8) {
 			case 0:
 				f := frame{kind: kindStatus, token: token}
 				o.frame(&f)
@@ -46,6 +46,14 @@ func TestOutKeepsOrder(t *testing.T) {
 			case 2:
 				o.memory(mem[n : 2*n])
 				want = append(want, mem[n:2*n]...)
+			case 4: // until it is settled
+				o.lend(mem[n : 2*n])
+				want = append(want, mem[n:2*n]...)
+			case 5:
+				o.settle()
+				for i := o.first; i < len(o.segs); i++ {
+					require.False(t, o.segs[i].lent)
+				}
 			case 3:
 				n++
 				o.region(mr.RKey(), mr.Addr()+5, n, token)

@@ -22,6 +22,7 @@ type port struct {
 	timeout time.Duration
 
 	inbox   inbox
+	place   func(gid *device.GID, qpn uint16, head []byte, size int) (dst []byte, later bool) // nil: all go to slots
 	reqs    requests
 	remotes map[address]*remote
 	routes  []route // by address handle

@@ -139,6 +139,7 @@ type node struct {
 	from  []device.Completion
 	gone  []device.Completion
 	wrote []device.Completion
+	place []byte // for a case with a Placer
 	next  uint64
 	c     [16]device.Completion
 }
@@ -173,6 +174,10 @@ func (n *node) poll() {
 			n.sends[c.ID] = c.Status
 		case device.OpRecv:
 			n.recvs = append(n.recvs, append([]byte{}, n.q.RecvBytes(int(c.ID))[:c.Len]...))
+			n.from = append(n.from, c)
+			n.q.PostRecv([]int32{int32(c.ID)})
+		case device.OpPlaced:
+			n.recvs = append(n.recvs, append([]byte{}, n.q.RecvBytes(int(c.ID))[:c.Imm]...))
 			n.from = append(n.from, c)
 			n.q.PostRecv([]int32{int32(c.ID)})
 		case device.OpWritten:

@@ -78,7 +78,11 @@ func (q *requests) fail(l *lane, st device.Status) {
 	}
 }
 
-// Send implements nic.Carrier. The packet is copied.
+// minLent is from how many bytes on a reference costs less than a copy.
+const minLent = 2 << 10
+
+// Send implements nic.Carrier. The packet is copied, but for a payload that stays until Doorbell: that is
+// written from its place if the connection has room.
 func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
 	s, st := p.reach(wr)
 	if s == nil {
@@ -96,7 +100,11 @@ func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
 	}
 	l.out.frame(&f)
 	l.out.bytes(wr.Header)
-	l.out.bytes(wr.Payload)
+	if wr.Stays && len(wr.Payload) >= minLent && l.state == laneUp && l.writable {
+		l.out.lend(wr.Payload)
+	} else {
+		l.out.bytes(wr.Payload)
+	}
 	p.reqs.begin(l, token)
 	p.skip, p.idle = 0, 0
 	p.ready.queueWrite(l)
@@ -200,6 +208,56 @@ func (l *lane) acknowledge(f *frame) {
 	l.p.ready.delayStatus(l)
 }
 
+const (
+	minPlaced = 2 << 10 // a copy of fewer bytes costs less than to ask for their place
+	mostHead  = 128     // bytes of the headers of a packet that is placed
+)
+
+// placed has the payload of a packet, of which b has come, go to its place, and returns how many bytes of b
+// are its headers. 0: the packet goes to a slot, or it is to wait (l.late).
+func (l *lane) placed(f *frame, b []byte) int {
+	p := l.p
+	if p.place == nil || f.imm || f.length < minPlaced || len(b) < mostHead || f.qkey != p.qkey || l.s.r.hold != notHeld {
+		return 0
+	}
+	dst, later := l.placeOf(f, b[:mostHead])
+	if len(dst) == 0 {
+		l.late = later && !p.inbox.polled() && !l.s.breaking
+		return 0
+	}
+	slot, ok := l.takeSlot()
+	if !ok {
+		return 0
+	}
+	head := f.length - len(dst)
+	copy(p.inbox.slot(slot, head), b)
+	l.s.used = true
+	l.sink = sink{left: len(dst), kind: kindSend, frame: *f, slot: slot, head: head, ok: true, dst: dst}
+	return head
+}
+
+// placeOf asks for the place of a packet's payload.
+func (l *lane) placeOf(f *frame, head []byte) (dst []byte, later bool) {
+	from := &l.s.r.at
+	return l.p.place(&from.gid, from.qpn, head, f.length)
+}
+
+// onPlaced: the payload of a packet has come. Of one that has lost its place the rest of the bytes is lost,
+// so it has to be sent again.
+func (l *lane) onPlaced() {
+	k := &l.sink
+	slot := k.slot
+	k.slot = -1
+	if !k.ok {
+		l.p.inbox.giveBack(slot)
+		l.status(&k.frame, device.StatusRNR)
+		return
+	}
+	c := l.p.inbox.arrival(device.OpPlaced, &l.s.r.at)
+	c.ID, c.Len, c.Imm = uint64(slot), k.frame.length, uint32(k.head)
+	l.acknowledge(&k.frame)
+}
+
 func (l *lane) onSend(f *frame, b []byte) {
 	l.s.used = true
 	if f.qkey != l.p.qkey {
@@ -284,6 +342,9 @@ func (l *lane) onWrite(f *frame) {
 func (l *lane) onSunk() {
 	k := &l.sink
 	if k.kind != kindWrite {
+		if k.kind == kindSend {
+			l.onPlaced()
+		}
 		return
 	}
 	slot := k.slot
