@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime"
 	"time"
 
 	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Config says how a shard runs. The zero value works.
@@ -94,7 +96,7 @@ const (
 type Mode uint8
 
 const (
-	// Auto takes Manual on a machine with fewer than 4 CPUs or with GOMAXPROCS
+	// Auto takes Manual with fewer than 4 CPUs (a cgroup's quota counts) or with GOMAXPROCS
 	// below 3, where a spinning thread would take a core from the application;
 	// else Pinned. ModeReason says which and why.
 	Auto Mode = iota
@@ -147,9 +149,12 @@ func (m Mode) resolve(cpus, procs int) (Mode, string) {
 }
 
 // fewCores reports whether a spinning thread would keep others from running.
-func fewCores() bool {
-	cpus, procs := cores()
+func fewCores(cpus, procs int) bool {
 	return cpus < autoMinCPUs || procs < autoMinProcs || int(shards.Load()) >= procs-1
 }
 
-func cores() (cpus, procs int) { return runtime.NumCPU(), runtime.GOMAXPROCS(0) }
+// cores are the CPUs that this process has the time of, and Go's processors. A quota of a cgroup counts as CPUs,
+// rounded up.
+func cores() (cpus, procs int) {
+	return int(math.Ceil(min(float64(runtime.NumCPU()), sys.CPULimit()))), runtime.GOMAXPROCS(0)
+}

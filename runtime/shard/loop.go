@@ -300,8 +300,7 @@ func oversubscribed() bool { return shards.Load() >= procs.Load() }
 
 // countShard counts a shard with a goroutine of its own.
 func countShard() {
-	_, n := cores()
-	procs.Store(int32(n))
+	procs.Store(int32(runtime.GOMAXPROCS(0)))
 	shards.Add(1)
 }
 
