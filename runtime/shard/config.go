@@ -22,12 +22,9 @@ type Config struct {
 	// PinCPU lists the CPUs that a pinned shard may choose from. Empty: any that
 	// the process may run on, the highest first, another for each shard.
 	PinCPU []int
-	// Spin is how long an idle loop polls before it parks, or yields; DefaultSpin if 0, unless
-	// Yield is set: then 0 means none.
+	// Spin is how long an idle loop polls at most before it sleeps; DefaultSpin if 0. A loop whose gaps are
+	// mostly longer sleeps at once, and one that shares its CPU gives that to other threads after every look.
 	Spin time.Duration
-	// Yield is how much longer an idle loop polls, after Spin, while it gives its CPU to other
-	// threads, also those of other processes, after every turn: for more loops than CPUs.
-	Yield time.Duration
 	// Grace is how long a manual shard may have work and no goroutine that runs it
 	// before the helper takes it; DefaultGrace if 0.
 	Grace time.Duration
@@ -57,9 +54,6 @@ func (c *Config) validate() error {
 	if c.Spin < 0 {
 		errs = append(errs, fmt.Errorf("shard: Spin %v is negative", c.Spin))
 	}
-	if c.Yield < 0 {
-		errs = append(errs, fmt.Errorf("shard: Yield %v is negative", c.Yield))
-	}
 	if c.Grace < 0 {
 		errs = append(errs, fmt.Errorf("shard: Grace %v is negative", c.Grace))
 	}
@@ -71,7 +65,7 @@ func (c *Config) validate() error {
 	if c.Name == "" {
 		c.Name = "shard"
 	}
-	if c.Spin == 0 && c.Yield == 0 {
+	if c.Spin == 0 {
 		c.Spin = DefaultSpin
 	}
 	if c.Grace == 0 {

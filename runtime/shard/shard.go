@@ -86,7 +86,7 @@ func New(cfg Config) (*Shard, error) {
 	s.claims.Store(s.lent && s.waiter == nil)
 	s.delivery.inbox, s.delivery.faults = s.inbox, &s.faults
 	s.delivery.stack.limit = maxDepth
-	s.idling.spin, s.idling.yield = cfg.Spin, cfg.Yield
+	s.idling.spin = cfg.Spin
 	s.wheel.next = never
 	s.spawner.s = s
 	s.sleeper.init(s)
