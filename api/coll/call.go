@@ -325,13 +325,6 @@ func (x *call) unwatch() {
 	x.both = ending{}
 }
 
-// unspare has a group that is closed keep no call.
-func (g *group) unspare() {
-	if x := g.spare.Swap(nil); x != nil {
-		x.unwatch()
-	}
-}
-
 // refuse keeps the first mistake.
 func (x *call) refuse(err error) {
 	if x.err == nil {

@@ -207,6 +207,13 @@ func (c *Comm) Close(ctx context.Context) (err error) {
 	return err
 }
 
+// unspare has a group that is closed keep no call.
+func (g *group) unspare() {
+	if x := g.spare.Swap(nil); x != nil {
+		x.unwatch()
+	}
+}
+
 // member is each rank's contribution to Split.
 type member struct{ Color, Key, Rank int64 }
 
