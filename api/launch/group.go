@@ -10,7 +10,6 @@ import (
 	"github.com/efactor/efactor/api/internal/errtext"
 )
 
-
 // Group is this process as one of a job's: its rank, and an endpoint that can reach all
 // others. The fields are not to be changed.
 type Group struct {
