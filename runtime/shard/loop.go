@@ -164,15 +164,16 @@ const (
 	takenYield   = 800 * time.Nanosecond
 	longYield    = 500 * time.Microsecond
 	minOff       = 64
-	maxOff       = 4096
+	maxOff       = 512
 )
 
-// Polling in vain takes about as long as vainCost sleeps that it saves. It stops when it has lost as much as three times in
-// a row, and is tried again once in maxAsleep waits.
+// Polling in vain takes about as long as vainCost sleeps that it saves. It stops when it has lost as much as by
+// tries in a row, and is tried again once in maxAsleep waits.
 const (
+	tries     = 3
 	vainCost  = 5
-	tooVain   = 3 * vainCost
-	mostVain  = 4 * vainCost
+	tooVain   = tries * vainCost
+	mostVain  = (tries + 1) * vainCost
 	maxAsleep = 64
 )
 
@@ -189,8 +190,9 @@ type idling struct {
 	off     int  // waits that are to come without yields
 	nextOff int  // half of off, if a yield takes long again
 
-	vain   int // what polling has lost, by the gaps until there was something to do
+	lost   int // what polling has lost, by the gaps until there was something to do
 	asleep int // waits in a row that slept without polling
+	rung   int // waits in a row before which the shard had woken a peer
 }
 
 // reset begins anew.
@@ -215,9 +217,9 @@ func (i *idling) woke(c *shardClock) {
 // gap learns from a wait whether polling pays.
 func (i *idling) gap(d time.Duration) {
 	if d > i.spin {
-		i.vain = min(i.vain+vainCost, mostVain)
+		i.lost = min(i.lost+vainCost, mostVain)
 	} else {
-		i.vain = max(i.vain-1, 0)
+		i.lost = max(i.lost-1, 0)
 	}
 }
 
@@ -255,7 +257,7 @@ func (i *idling) longEnough(c *shardClock) bool {
 		i.asleep = 0
 		return true
 	}
-	if i.vain >= tooVain && i.asleep < maxAsleep {
+	if i.lost >= tooVain && i.asleep < maxAsleep {
 		return true
 	}
 	i.yields = i.crowded > 0 || i.turns > lonelyTurns
@@ -264,6 +266,20 @@ func (i *idling) longEnough(c *shardClock) bool {
 		return true
 	}
 	return false
+}
+
+// looked reports whether the shard has just looked a few times, and is about to spin.
+func (i *idling) looked() bool { return i.turns == idleTurns }
+
+// vain reports whether to spin now is in vain: the peer slept when the shard had something for it, again. Both would spin
+// if the one that comes first were to spin a while longer, so the shard tries that, seldom.
+func (i *idling) vain(rang bool) bool {
+	if !rang {
+		i.rung = 0
+		return false
+	}
+	i.rung++
+	return i.rung > tries && i.rung%maxAsleep != 0
 }
 
 // relax passes the time between two turns without work.

@@ -37,7 +37,7 @@ type sleeper struct {
 	alarm    *time.Timer   // of standBy
 
 	// Of the shard's owner.
-	fds, now []int // of the pollers, as the waiter in the seat found them, and as they are
+	fds, now []int           // of the pollers, as the waiter in the seat found them, and as they are
 	until    clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
 	cancel   <-chan struct{} // Done of the context that rings for the waiter in the seat
 	stop     func() bool     // ends that
@@ -86,7 +86,7 @@ func (z *sleeper) park() {
 	// the announcement.
 	s.parking.announce()
 	if timeout, ok := z.ready(); ok {
-		z.beds[seatHelper].Watch(z.fds)
+		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
 		z.parks.Add(1)
 		z.beds[seatHelper].Nap(timeout)
 	}
@@ -109,7 +109,7 @@ func (z *sleeper) rest() bool {
 			z.rise()
 			return true
 		}
-		z.beds[seatHelper].Watch(z.fds)
+		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
 	} else { // a waiter sleeps for the shard
 		z.beds[seatHelper].SetAside()
 		timeout, _ = z.left()
@@ -199,7 +199,7 @@ func (z *sleeper) settle() bool {
 	s.parking.announce()
 	timeout, ok := z.ready()
 	if ok {
-		z.beds[seatHelper].Watch(z.fds)
+		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
 			return true
 		}
