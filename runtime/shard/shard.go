@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Shard runs a set of actors and pollers in one goroutine at a time, its owner.
@@ -136,14 +138,14 @@ func (s *Shard) Adopt() bool { return s.owner.acquire() }
 func (s *Shard) Release() {
 	z := &s.sleeper
 	seat := z.seat.Load()
-	if (seat == seatWaiter || s.waiters.parked.Load() == 0 && (seat == seatHelper || z.abed.Load())) && z.settle() {
-		s.owner.release()
-		if seat != seatWaiter && s.waiters.parked.Load() != 0 {
-			s.waiters.wakeOne()
-		}
-		return
-	}
+	settled := (seat == seatWaiter || s.waiters.parked.Load() == 0 && (seat == seatHelper || z.abed.Load())) && z.settle()
 	s.owner.release()
+	if settled {
+		// The sleeper may have woken, found that the shard has an owner, and parked or left.
+		if seat = z.seat.Load(); seat == seatWaiter || seat == seatHelper && s.waiters.parked.Load() == 0 {
+			return
+		}
+	}
 	if s.waiters.parked.Load()|s.parking.state.Load() != 0 || z.abed.Load() {
 		s.handOver()
 	}
@@ -156,6 +158,7 @@ func (s *Shard) Release() {
 // returns when all is done, or, called from inside a turn, at once.
 func (s *Shard) Close() error {
 	first := s.closing.CompareAndSwap(false, true)
+	sys.Step()
 	s.claims.Store(false)
 	switch {
 	case s.OnShard():
@@ -172,6 +175,7 @@ func (s *Shard) Close() error {
 		s.sleeper.ring(seatWaiter)
 		s.sleeper.wakeHelper()
 	}
+	sys.Await(false, s.life.over)
 	<-s.life.done
 	s.life.running.Wait()
 	return nil
@@ -222,13 +226,20 @@ func (o *owner) isCallerFast() bool { return fastG && o.g.Load() == getg() }
 func (o *owner) free() bool { return o.g.Load() == 0 }
 
 // acquire makes the calling goroutine the owner if there is none.
-func (o *owner) acquire() bool { return o.g.Load() == 0 && o.g.CompareAndSwap(0, getg()) }
+func (o *owner) acquire() bool {
+	sys.Step()
+	return o.g.Load() == 0 && o.g.CompareAndSwap(0, getg())
+}
 
 // set makes the calling goroutine the owner of a shard that no other goroutine can own.
 func (o *owner) set() { o.g.Store(getg()) }
 
 // release ends the ownership. Owner only.
-func (o *owner) release() { o.g.Store(0) }
+func (o *owner) release() {
+	sys.Step()
+	o.g.Store(0)
+	sys.Step()
+}
 
 // lifetime starts the goroutines of a shard and ends the shard.
 type lifetime struct {
@@ -298,6 +309,16 @@ func (l *lifetime) open() (err error) {
 		}
 	}
 	return nil
+}
+
+// over reports whether shutdown has ended.
+func (l *lifetime) over() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // free gives the descriptors back.

@@ -73,7 +73,7 @@ type wait struct {
 
 // watchSpin is how long a goroutine that cannot run the shard polls its signal
 // before it parks: waking it takes about as long.
-const watchSpin = 20 * time.Microsecond
+var watchSpin = 20 * time.Microsecond
 
 // manual waits on a manual shard, which the caller owns already if mine is set.
 func (w *wait) manual(mine bool) error {
@@ -108,6 +108,7 @@ func (w *wait) manual(mine bool) error {
 			// looks for waiters after that.
 			s.waiters.want()
 			if s.owner.free() && w.sig.unpark() {
+				sys.Step()
 				s.waiters.remove(w.sig)
 				continue
 			}
@@ -194,9 +195,11 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 	z.parks.Add(1)
 	s.makeWay()
 	if w.ctx.Err() == nil && !s.closing.Load() {
+		sys.Step()
 		z.beds[seatWaiter].Wait(timeout)
 	}
 	s.parking.end()
+	sys.Step()
 	set := !w.sig.undoze()
 	mine = !set && s.owner.acquire()
 	z.rise()
@@ -225,6 +228,7 @@ var errAgain = errors.New("shard: look for the shard")
 func (w *wait) watch(adopt bool) bool {
 	s := w.s
 	began := clock.System.Now()
+	sys.Step()
 	for i := 1; ; i++ {
 		if w.sig.IsSet() {
 			return true
@@ -256,23 +260,26 @@ func (w *wait) park() error {
 // blocked waits for the token of a parked signal. again means that the token was
 // not for the signal: the shard is to be driven.
 func (w *wait) blocked() (again bool, err error) {
+	sys.Await(false, func() bool { return len(w.sig.ch) > 0 || w.ctx.Err() != nil || w.s.life.over() })
 	select {
-	case <-w.sig.ch:
-		return !w.sig.IsSet(), nil
+	case drive := <-w.sig.ch:
+		return drive, nil // although the signal may be set by now: leaving the shard hands it over
 	case <-w.ctx.Done():
 		err = context.Cause(w.ctx)
 	case <-w.s.life.done:
 		err = ErrClosed
 	}
+	sys.Step()
 	if w.sig.unpark() {
 		return false, err
 	}
-	<-w.sig.ch
-	if w.sig.IsSet() {
-		return false, nil
+	sys.Await(false, func() bool { return len(w.sig.ch) > 0 })
+	if <-w.sig.ch {
+		w.s.handOver() // it was for driving the shard, but this goroutine leaves
 	}
-	// The token was for driving the shard, but this goroutine leaves.
-	w.s.handOver()
+	if w.sig.IsSet() {
+		err = nil
+	}
 	return false, err
 }
 
@@ -355,20 +362,23 @@ func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
 func (s *Shard) makeWay() {
 	s.owner.release()
 	if s.waiters.takeWant() {
+		sys.Step()
 		s.waiters.wakeOne()
 	}
 }
 
 // handOver finds a goroutine to look after a shard that its driver has left.
 func (s *Shard) handOver() {
-	if s.waiters.parked.Load() != 0 && s.waiters.wakeOne() {
-		return
-	}
-	if z := &s.sleeper; z.abed.Load() && z.seat.Load() != seatWaiter {
+	sys.Step()
+	switch z := &s.sleeper; {
+	case z.seat.Load() == seatWaiter: // who hands the shard over on leaving
+		z.ring(seatWaiter)
+	case s.waiters.parked.Load() != 0 && s.waiters.wakeOne():
+	case z.abed.Load():
 		z.ring(seatHelper)
-		return
+	default:
+		s.Wake()
 	}
-	s.Wake()
 }
 
 // Wake makes the shard look at its pollers soon, if it sleeps. Any goroutine may
@@ -390,13 +400,18 @@ type waiters struct {
 }
 
 // want asks the owner to make way.
-func (w *waiters) want() { w.wanted.Store(1) }
+func (w *waiters) want() {
+	sys.Step()
+	w.wanted.Store(1)
+	sys.Step()
+}
 
 // takeWant reports whether a waiter asked for the shard, and forgets that.
 func (w *waiters) takeWant() bool { return w.wanted.Load() != 0 && w.wanted.Swap(0) != 0 }
 
 // add parks g at the end of the list. It reports false if g is set.
 func (w *waiters) add(g *Signal, s *Shard) bool {
+	sys.Step()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !g.park(s) {
@@ -415,6 +430,7 @@ func (w *waiters) add(g *Signal, s *Shard) bool {
 
 // remove takes g out of the list if it is there.
 func (w *waiters) remove(g *Signal) {
+	sys.Step()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unlink(g)
@@ -448,7 +464,7 @@ func (w *waiters) wakeOne() bool {
 		g := w.first
 		w.unlink(g)
 		if g.unpark() {
-			g.token()
+			g.token(true)
 			return true
 		}
 	}
@@ -463,10 +479,11 @@ type Signal struct {
 
 	here bool // its waiter runs the shard; the shard owner's
 
+	s atomic.Pointer[Shard] // where its waiter waits, or has waited
+
 	// Written by the waiter before it parks, read by the goroutine that finds it parked.
-	s    *Shard
-	ch   chan struct{} // holds the one token that ends a park; made at the first
-	next *Signal       // in the notifier's stack
+	ch   chan bool // holds the one token that ends a park, true to drive the shard; made at the first
+	next *Signal   // in the notifier's stack
 
 	// In the list of parked waiters of a manual shard, under its mutex.
 	before, after *Signal
@@ -493,11 +510,14 @@ func (g *Signal) IsSet() bool { return g.state.Load() == sigSet }
 
 // Set ends the wait. It never blocks and never allocates.
 func (g *Signal) Set() {
-	switch g.state.Swap(sigSet) {
+	sys.Step()
+	was := g.state.Swap(sigSet)
+	sys.Step()
+	switch was {
 	case sigParked:
 		g.deliver()
 	case sigDozing:
-		g.s.sleeper.ring(seatWaiter)
+		g.s.Load().sleeper.ring(seatWaiter) // if the waiter has left, perhaps of another shard: no harm
 	}
 }
 
@@ -513,14 +533,21 @@ func (g *Signal) SetByOwner() {
 
 // deliver sends the token of a signal that was just set, and whose waiter is parked.
 func (g *Signal) deliver() {
-	s := g.s
+	s := g.s.Load()
 	if s.notifier != nil {
 		s.notifier.push(g)
 		return
 	}
-	g.token()
+	g.token(false)
 	if s.owner.isCallerFast() {
 		s.woke = true
+	}
+}
+
+// on notes the shard of a wait.
+func (g *Signal) on(s *Shard) {
+	if g.s.Load() != s {
+		g.s.Store(s)
 	}
 }
 
@@ -528,9 +555,9 @@ func (g *Signal) deliver() {
 // the signal is set, so that there will be none.
 func (g *Signal) park(s *Shard) bool {
 	if g.ch == nil {
-		g.ch = make(chan struct{}, 1)
+		g.ch = make(chan bool, 1)
 	}
-	g.s = s
+	g.on(s)
 	return g.state.CompareAndSwap(sigUnset, sigParked)
 }
 
@@ -539,17 +566,17 @@ func (g *Signal) unpark() bool { return g.state.CompareAndSwap(sigParked, sigUns
 
 // doze announces that the caller is about to sleep in the seat. It reports false if the signal is set.
 func (g *Signal) doze(s *Shard) bool {
-	g.s = s
+	g.on(s)
 	return g.state.CompareAndSwap(sigUnset, sigDozing)
 }
 
 // undoze takes that back. It reports false if the signal is set.
 func (g *Signal) undoze() bool { return g.state.CompareAndSwap(sigDozing, sigUnset) }
 
-// token ends the park.
-func (g *Signal) token() {
+// token ends the park, to drive the shard or since the signal was set.
+func (g *Signal) token(drive bool) {
 	select {
-	case g.ch <- struct{}{}:
+	case g.ch <- drive:
 	default: // never: one token a park, and each is taken
 	}
 }
@@ -601,7 +628,7 @@ func (n *notifier) flush() {
 	for list != nil {
 		g := list
 		list, g.next = g.next, nil // after the token g is its waiter's again
-		g.token()
+		g.token(false)
 	}
 }
 
