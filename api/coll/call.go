@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -17,8 +17,7 @@ import (
 
 // call is one collective on one rank: its arguments, the algorithm chosen for it, and the
 // view through which the algorithm sees the group. It is run by run, or by start for the
-// non-blocking forms. It is also the context of its operations: one that ends when the
-// group fails.
+// non-blocking forms.
 type call struct {
 	group  *group
 	family *family // the group's, as are rank and peers
@@ -45,7 +44,7 @@ type call struct {
 	tag    uint64 // of the collective, with the signature
 	parent context.Context
 	span   trace.Span // nil: no tracing
-	both   context.Context
+	both   ending
 
 	temps temps
 }
@@ -91,11 +90,15 @@ func (x *call) free() {
 	}
 	x.temps.used = 0
 	x.in, x.out, x.op, x.err = nil, nil, nil, nil
-	x.parent, x.span, x.both, x.bytes, x.root = nil, nil, nil, 0, 0
+	x.parent, x.span, x.bytes, x.root = nil, nil, 0, 0
 	x.lay.offs, x.lay.q, x.lay.rem = nil, 0, 0
 	if x.group.spare.CompareAndSwap(nil, x) {
+		if x.group.closed.Load() {
+			x.group.unspare()
+		}
 		return
 	}
+	x.unwatch()
 	x.group, x.family, x.peers, x.view, x.elem = nil, nil, nil, nil, nil
 	calls.Put(x)
 }
@@ -212,6 +215,7 @@ func (x *call) work() error {
 	}
 	err := x.parent.Err()
 	if err == nil {
+		x.watch()
 		err = x.alg.run(x)
 	}
 	left = false
@@ -227,6 +231,7 @@ func (x *call) leave(v any) {
 	}
 	_ = x.group.fail(&RankError{x.rank, why})
 	_ = x.end(why)
+	x.unwatch()
 	if v != nil {
 		panic(v)
 	}
@@ -234,9 +239,6 @@ func (x *call) leave(v any) {
 
 // end records the outcome of the collective.
 func (x *call) end(err error) error {
-	if x.both != nil {
-		x.unwatch()
-	}
 	switch {
 	case x.group.claim.Load() != nil:
 		err = x.group.failed() // also if all has come: others count on it, see Close
@@ -261,7 +263,7 @@ func (x *call) verdict(err error) *RankError {
 		// It has given up its part with us, and will send the reason. This receive
 		// takes nothing: it ends when the revocation arrives, or the peer dies.
 		never := efa.Match{Tag: revokeTag(x.group.id) | tagAck}
-		_, _ = x.family.ep.RecvTag(x, never, nil, efa.From(x.peers[at.rank]))
+		_, _ = x.family.ep.RecvTag(x.both.Context, never, nil, efa.From(x.peers[at.rank]))
 	}
 	if e := x.group.revocations.heardOf(x.group); e != nil {
 		return e
@@ -283,50 +285,44 @@ func (x *call) named(err error) error {
 	return &errtext.Error{Package: "coll", Op: x.kind.String(), Err: err}
 }
 
-// Deadline implements context.Context.
-func (x *call) Deadline() (time.Time, bool) { return x.parent.Deadline() }
-
-// Value implements context.Context.
-func (x *call) Value(key any) any { return x.parent.Value(key) }
-
-// Err implements context.Context.
-func (x *call) Err() error {
-	if e := x.group.fate.Load(); e != nil {
-		return e
-	}
-	return x.parent.Err()
+// ending is the context of a call's operations: it ends with the caller's context and with the group, and has
+// the values of the former. It stays with the call for the next that has the same.
+type ending struct {
+	context.Context
+	of context.Context // the caller's
 }
 
-// Done implements context.Context. Package efa asks for it only when it is about
-// to sleep, so the two contexts are put together only then.
-func (x *call) Done() <-chan struct{} {
-	switch {
-	case x.both != nil:
-		return x.both.Done()
-	case x.parent.Done() == nil:
-		return x.group.gone
+// watch makes the ending that belongs to the caller's context.
+func (x *call) watch() {
+	if x.both.of != nil && x.both.of == x.parent {
+		return
 	}
-	both, cancel := context.WithCancel(x.parent)
-	x.both = both
-	x.group.mu.Lock()
-	x.group.merged[x] = cancel
-	x.group.mu.Unlock()
-	select {
-	case <-x.group.gone:
-		cancel()
-	default:
+	x.unwatch()
+	g := x.group
+	both, cancel := context.WithCancelCause(x.parent)
+	x.both.Context = both
+	if reflect.ValueOf(x.parent).Comparable() {
+		x.both.of = x.parent
 	}
-	return both.Done()
+	g.mu.Lock()
+	g.endings[x] = cancel
+	g.mu.Unlock()
+	if e := g.fate.Load(); e != nil {
+		cancel(e)
+	}
 }
 
-// unwatch ends the context that Done made.
+// unwatch gives up the ending.
 func (x *call) unwatch() {
+	if x.both.Context == nil {
+		return
+	}
 	x.group.mu.Lock()
-	cancel := x.group.merged[x]
-	delete(x.group.merged, x)
+	cancel := x.group.endings[x]
+	delete(x.group.endings, x)
 	x.group.mu.Unlock()
-	cancel()
-	x.both = nil
+	cancel(nil)
+	x.both = ending{}
 }
 
 // refuse keeps the first mistake.

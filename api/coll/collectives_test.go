@@ -387,3 +387,48 @@ func TestMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestSleepingCalls: a rank that sleeps in a collective, with a context that may be canceled, can do so in the
+// next one, too.
+func TestSleepingCalls(t *testing.T) {
+	dir := "shm:" + filepath.Join(t.TempDir(), "fabric")
+	var eps [2]*efa.Endpoint
+	for i := range eps {
+		var err error
+		eps[i], err = efa.OpenEndpoint(t.Context(), efa.Setup{
+			Fabric: efa.Config{DeviceName: dir}, Domain: efa.DomainConfig{Spin: 1},
+		})
+		require.NoError(t, err)
+	}
+	rank := func(ctx context.Context, i int) error {
+		peers, err := eps[i].AddressVector().InsertAll(eps[0].Address(), eps[1].Address())
+		if err != nil {
+			return err
+		}
+		c, err := coll.New(coll.Config{Endpoint: eps[i], Rank: i, Peers: peers})
+		if err != nil {
+			return err
+		}
+		for range 1000 {
+			if err := coll.Barrier(ctx, c); err != nil {
+				return err
+			}
+			one, cancel := context.WithCancel(ctx)
+			err := coll.Barrier(one, c)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+		return c.Close(ctx)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
+	defer cancel()
+	other := make(chan error, 1)
+	go func() { other <- rank(ctx, 1) }()
+	require.NoError(t, rank(ctx, 0))
+	require.NoError(t, <-other)
+	for _, ep := range eps {
+		require.NoError(t, ep.Close())
+	}
+}

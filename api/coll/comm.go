@@ -78,8 +78,8 @@ type group struct {
 	unremind    context.CancelFunc
 
 	mu      sync.Mutex
-	merged  map[*call]context.CancelFunc // whose contexts are watched
-	pending map[*Request]struct{}        // not over
+	endings map[*call]context.CancelCauseFunc
+	pending map[*Request]struct{} // not over
 }
 
 // New makes the group of all ranks. It sends nothing.
@@ -107,7 +107,7 @@ func New(cfg Config) (_ *Comm, err error) {
 func (f *family) newGroup(id uint64, rank int, peers []efa.Addr, nonce uint64) (*group, error) {
 	g := &group{
 		family: f, id: id, nonce: nonce, rank: rank, peers: peers, ahead: make([]atomic.Int64, len(peers)),
-		gone: make(chan struct{}), merged: map[*call]context.CancelFunc{}, pending: map[*Request]struct{}{},
+		gone: make(chan struct{}), endings: map[*call]context.CancelCauseFunc{}, pending: map[*Request]struct{}{},
 	}
 	g.enough, g.unremind = context.WithCancel(context.Background())
 	if err := g.listen(); err != nil {
@@ -186,6 +186,7 @@ func (c *Comm) Close(ctx context.Context) (err error) {
 	well := g.claim.Load() == nil
 	x := newCall[byte](c, kindClose, nil)
 	err = x.run(ctx)
+	g.unspare()
 	g.revocations.stop()
 	switch {
 	case err == nil:
@@ -204,6 +205,13 @@ func (c *Comm) Close(ctx context.Context) (err error) {
 		err = errors.Join(err, g.family.memory.close())
 	}
 	return err
+}
+
+// unspare has a group that is closed keep no call.
+func (g *group) unspare() {
+	if x := g.spare.Swap(nil); x != nil {
+		x.unwatch()
+	}
 }
 
 // member is each rank's contribution to Split.

@@ -71,8 +71,8 @@ func (g *group) fail(e *RankError) error {
 	}
 	close(g.gone)
 	g.mu.Lock()
-	for _, cancel := range g.merged {
-		cancel()
+	for _, cancel := range g.endings {
+		cancel(e)
 	}
 	g.mu.Unlock()
 	g.revocations.cancel()

@@ -146,7 +146,7 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 		return x.exchangeLong(to, sb, from, rb, src, lower, step)
 	}
 	if to >= 0 {
-		if err := x.family.ep.SendTag(x, x.peers[to], x.at(step, len(sb)), sb, x.family.how(len(sb))); err != nil {
+		if err := x.family.ep.SendTag(x.both.Context, x.peers[to], x.at(step, len(sb)), sb, x.family.how(len(sb))); err != nil {
 			return &peerError{to, err}
 		}
 	}
@@ -158,7 +158,7 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 		into = x.temps.get(len(rb))
 	}
 	tag := x.at(step, len(rb))
-	m, err := x.family.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, into, efa.From(x.peers[from]))
+	m, err := x.family.ep.RecvTag(x.both.Context, efa.Match{Tag: tag, Ignore: tagIgnore}, into, efa.From(x.peers[from]))
 	switch {
 	case err != nil || (m.Tag^tag)&tagAgree != 0:
 		return x.unfit(from, err)
@@ -182,7 +182,7 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 
 // eager sends a message that is short.
 func (x *call) eager(to int, tag uint64, b []byte) error {
-	if err := x.family.ep.SendTag(x, x.peers[to], tag, b, x.family.how(len(b))); err != nil {
+	if err := x.family.ep.SendTag(x.both.Context, x.peers[to], tag, b, x.family.how(len(b))); err != nil {
 		return &peerError{to, err}
 	}
 	return nil
@@ -207,7 +207,7 @@ func (x *call) whole(from int, tag uint64, m *efa.Message, b []byte) error {
 
 // message receives one message, and checks that its sender means what we do.
 func (x *call) message(from int, tag uint64, b []byte) (efa.Message, error) {
-	m, err := x.family.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, b, efa.From(x.peers[from]))
+	m, err := x.family.ep.RecvTag(x.both.Context, efa.Match{Tag: tag, Ignore: tagIgnore}, b, efa.From(x.peers[from]))
 	if err != nil || (m.Tag^tag)&tagAgree != 0 {
 		return m, x.unfit(from, err)
 	}
@@ -487,7 +487,7 @@ func (o *outflow) await() error {
 			return err
 		}
 	} else {
-		if _, err := o.ops[o.acked%window].Wait(o.x); err != nil {
+		if _, err := o.ops[o.acked%window].Wait(o.x.both.Context); err != nil {
 			return &peerError{o.to, err}
 		}
 		o.ops[o.acked%window] = nil
@@ -579,7 +579,7 @@ func (i *inflow) take(buf []byte) (int, error) {
 		return 0, nil
 	}
 	n := int(min(uint64(len(buf)), i.at.Len()))
-	if err := i.x.family.ep.Memory(i.x.peers[i.from], i.at).Read(i.x, buf[:n]); err != nil {
+	if err := i.x.family.ep.Memory(i.x.peers[i.from], i.at).Read(i.x.both.Context, buf[:n]); err != nil {
 		return 0, &peerError{i.from, err}
 	}
 	i.at = i.at.Slice(uint64(n), i.at.Len()-uint64(n))

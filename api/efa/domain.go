@@ -46,13 +46,10 @@ type DomainConfig struct {
 	// CPUs are where pinned shards may run, in turn; nil: any that the process
 	// may use.
 	CPUs []int
-	// Spin is how long an idle shard polls before it sleeps, or yields; 0: 50 us, but with
-	// Yield not at all.
+	// Spin is how long an idle shard polls at most before it sleeps; 0: 50 us. A shard whose gaps are mostly
+	// longer sleeps at once, and one that shares its CPU gives that to other threads, those of other processes
+	// too, after every look.
 	Spin time.Duration
-	// Yield is how much longer an idle shard polls after Spin, while it gives its CPU to other
-	// threads after every turn, those of other processes too: for more busy processes than CPUs,
-	// of which each waits for another. 0: not at all.
-	Yield time.Duration
 
 	// Registrations is how many registrations of plain memory are kept, on a device that
 	// wants registered memory (EFA), for the next operation with the same memory
@@ -86,9 +83,9 @@ type Domain struct {
 // OpenDomain starts a domain's shards.
 func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
 	defer formed("open domain", &err)
-	if cfg.Shards < 0 || cfg.Spin < 0 || cfg.Yield < 0 || cfg.RegistrationBytes < 0 {
-		return nil, fmt.Errorf("%w: %d shards, spin %v, yield %v, registrations of %d bytes",
-			ErrInvalid, cfg.Shards, cfg.Spin, cfg.Yield, cfg.RegistrationBytes)
+	if cfg.Shards < 0 || cfg.Spin < 0 || cfg.RegistrationBytes < 0 {
+		return nil, fmt.Errorf("%w: %d shards, spin %v, registrations of %d bytes",
+			ErrInvalid, cfg.Shards, cfg.Spin, cfg.RegistrationBytes)
 	}
 	d := &Domain{fab: f, plain: mr.NewCache(mr.CacheConfig{
 		Entries: max(0, cmp.Or(cfg.Registrations, 1024)), Bytes: cmp.Or(cfg.RegistrationBytes, 256<<20), Register: f.dev.Register,
@@ -102,7 +99,7 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
 	n := max(cfg.Shards, 1)
 	for i := range n {
 		sc := shard.Config{
-			Name: fmt.Sprintf("%s-%d", strings.Join(f.schemes(), "+"), i), Mode: cfg.Progress, Spin: cfg.Spin, Yield: cfg.Yield,
+			Name: fmt.Sprintf("%s-%d", strings.Join(f.schemes(), "+"), i), Mode: cfg.Progress, Spin: cfg.Spin,
 			PinCPU: cfg.CPUs, Logger: f.log,
 		}
 		if len(cfg.CPUs) > 0 {

@@ -74,7 +74,7 @@ func TestConfigLimits(t *testing.T) {
 
 	fab, err := efa.Open(efa.Config{DeviceName: "sim"})
 	require.NoError(t, err)
-	for _, cfg := range []efa.DomainConfig{{Shards: -1}, {Spin: -1}, {Yield: -1}, {Progress: efa.ProgressPinned, CPUs: []int{1 << 20}, Shards: 2}} {
+	for _, cfg := range []efa.DomainConfig{{Shards: -1}, {Spin: -1}, {Progress: efa.ProgressPinned, CPUs: []int{1 << 20}, Shards: 2}} {
 		_, err := fab.OpenDomain(cfg)
 		require.Error(t, err, "%+v", cfg)
 	}

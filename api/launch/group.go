@@ -3,17 +3,12 @@ package launch
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/internal/errtext"
 )
-
-// crowdedYield: if there are more ranks than CPUs, the rank that one waits for needs the CPU, so
-// shards give it away after each look, for that long, before they sleep.
-const crowdedYield = time.Millisecond
 
 // Group is this process as one of a job's: its rank, and an endpoint that can reach all
 // others. The fields are not to be changed.
@@ -100,9 +95,6 @@ func (g *Group) open(ctx context.Context, e *environment) (err error) {
 		return err
 	}
 	domain := e.cfg.Domain
-	if domain.Spin == 0 && domain.Yield == 0 && g.LocalSize > runtime.NumCPU() {
-		domain.Yield = crowdedYield
-	}
 	if g.Domain, err = g.Fabric.OpenDomain(domain); err != nil {
 		return err
 	}

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime"
 	"time"
 
 	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Config says how a shard runs. The zero value works.
@@ -20,12 +22,9 @@ type Config struct {
 	// PinCPU lists the CPUs that a pinned shard may choose from. Empty: any that
 	// the process may run on, the highest first, another for each shard.
 	PinCPU []int
-	// Spin is how long an idle loop polls before it parks, or yields; DefaultSpin if 0, unless
-	// Yield is set: then 0 means none.
+	// Spin is how long an idle loop polls at most before it sleeps; DefaultSpin if 0. A loop whose gaps are
+	// mostly longer sleeps at once, and one that shares its CPU gives that to other threads after every look.
 	Spin time.Duration
-	// Yield is how much longer an idle loop polls, after Spin, while it gives its CPU to other
-	// threads, also those of other processes, after every turn: for more loops than CPUs.
-	Yield time.Duration
 	// Grace is how long a manual shard may have work and no goroutine that runs it
 	// before the helper takes it; DefaultGrace if 0.
 	Grace time.Duration
@@ -55,9 +54,6 @@ func (c *Config) validate() error {
 	if c.Spin < 0 {
 		errs = append(errs, fmt.Errorf("shard: Spin %v is negative", c.Spin))
 	}
-	if c.Yield < 0 {
-		errs = append(errs, fmt.Errorf("shard: Yield %v is negative", c.Yield))
-	}
 	if c.Grace < 0 {
 		errs = append(errs, fmt.Errorf("shard: Grace %v is negative", c.Grace))
 	}
@@ -69,7 +65,7 @@ func (c *Config) validate() error {
 	if c.Name == "" {
 		c.Name = "shard"
 	}
-	if c.Spin == 0 && c.Yield == 0 {
+	if c.Spin == 0 {
 		c.Spin = DefaultSpin
 	}
 	if c.Grace == 0 {
@@ -94,7 +90,7 @@ const (
 type Mode uint8
 
 const (
-	// Auto takes Manual on a machine with fewer than 4 CPUs or with GOMAXPROCS
+	// Auto takes Manual with fewer than 4 CPUs (a cgroup's quota counts) or with GOMAXPROCS
 	// below 3, where a spinning thread would take a core from the application;
 	// else Pinned. ModeReason says which and why.
 	Auto Mode = iota
@@ -147,9 +143,12 @@ func (m Mode) resolve(cpus, procs int) (Mode, string) {
 }
 
 // fewCores reports whether a spinning thread would keep others from running.
-func fewCores() bool {
-	cpus, procs := cores()
+func fewCores(cpus, procs int) bool {
 	return cpus < autoMinCPUs || procs < autoMinProcs || int(shards.Load()) >= procs-1
 }
 
-func cores() (cpus, procs int) { return runtime.NumCPU(), runtime.GOMAXPROCS(0) }
+// cores are the CPUs that this process has the time of, and Go's processors. A quota of a cgroup counts as CPUs,
+// rounded up.
+func cores() (cpus, procs int) {
+	return int(math.Ceil(min(float64(runtime.NumCPU()), sys.CPULimit()))), runtime.GOMAXPROCS(0)
+}

@@ -41,7 +41,7 @@ func TestAutoMode(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	_, err := New(Config{Mode: 9, Spin: -1, Yield: -1, Grace: -time.Second, PinCPU: []int{-3}})
+	_, err := New(Config{Mode: 9, Spin: -1, Grace: -time.Second, PinCPU: []int{-3}})
 	for _, part := range []string{"mode 9", "Spin", "Grace", "PinCPU -3"} {
 		require.ErrorContains(t, err, part)
 	}

@@ -130,7 +130,7 @@ const (
 	// idleTurns is the number of turns without work after which the shard counts as
 	// idle. Most waits are shorter.
 	idleTurns = 8
-	// crowdedTurns is idleTurns for a shard that yields without spinning before.
+	// crowdedTurns is idleTurns for a shard that yields from the start.
 	crowdedTurns = 2
 	// otherClockSpins is the number of turns without work before a sleep on a shard
 	// whose clock is not the system's and so cannot measure Config.Spin.
@@ -150,12 +150,31 @@ const (
 	yieldLate = 256
 )
 
-// A CPU that was given to others and comes back after longYield was taken by a program that
-// computes: sleeping costs less then, since the kernel prefers who wakes. So the next sleeps, as
-// many as keepOff, come without.
+// A wait that takes more than lonelyTurns turns goes on with yields: they cost a thread that spins nothing then,
+// and where another thread waits for the CPU, perhaps the one that is to answer, that has it. A yield
+// that took longer than takenYield gave the CPU to another thread (an empty one takes 0.27 us, one there and
+// back 1.6 us): the next waits yield from the start, until lonelyYields in a row came back at once.
+//
+// A yield that took longer than longYield gave the CPU to a program that computes: sleeping costs less then, since the
+// kernel prefers who wakes. So the next waits come without yields, minOff of them, or twice as many as the last
+// time if few yields went well since.
 const (
-	longYield = 500 * time.Microsecond
-	keepOff   = 64
+	lonelyTurns  = 64
+	lonelyYields = 64
+	takenYield   = 800 * time.Nanosecond
+	longYield    = 500 * time.Microsecond
+	minOff       = 64
+	maxOff       = 512
+)
+
+// Polling in vain takes about as long as vainCost sleeps that it saves. It stops when it has lost as much as by
+// tries in a row, and is tried again once in maxAsleep waits.
+const (
+	tries     = 3
+	vainCost  = 5
+	tooVain   = tries * vainCost
+	mostVain  = (tries + 1) * vainCost
+	maxAsleep = 64
 )
 
 // idling counts the turns without work in a row and decides when the shard sleeps.
@@ -163,48 +182,51 @@ const (
 type idling struct {
 	turns int
 	since clock.Time
+	given time.Duration // of the time since then, what yields gave to other threads
 	spin  time.Duration // Config.Spin
-	yield time.Duration // Config.Yield
 
-	yields bool // Spin is over, and Yield is not
-	off    int  // sleeps that are to come without yields
+	yields  bool // the next look follows a yield
+	crowded int  // yields that are to come back at once before a wait begins without them
+	off     int  // waits that are to come without yields
+	nextOff int  // half of off, if a yield takes long again
 
-	long  int // gaps in a row that were longer than Spin
-	skips int // waits that are to come without spinning
-	rung  int // waits in a row before which the shard had woken a peer
+	lost   int // what polling has lost, by the gaps until there was something to do
+	asleep int // waits in a row that slept without polling
+	rung   int // waits in a row before which the shard had woken a peer
 }
 
 // reset begins anew.
-func (i *idling) reset() { i.turns, i.yields = 0, false }
+func (i *idling) reset() { i.turns, i.given, i.yields = 0, 0, false }
 
-// busy is reset, since there was work: it came while the shard span.
+// busy is reset, since there was work: it came while the shard polled.
 func (i *idling) busy(c *shardClock) {
-	if i.turns > idleTurns && i.long > 0 && i.skips == 0 {
-		i.long = 0
+	if i.turns > idleTurns || i.given > 0 {
+		i.gap(c.now.Sub(i.since))
 	}
 	i.reset()
 }
 
-// tries is how many waits in a row may spin in vain. maxSkips bounds how many do not spin, then, before the next that tries.
-const (
-	tries    = 3
-	maxSkips = 64
-)
-
-// woke begins anew after a sleep.
-func (i *idling) woke(*shardClock) {
-	if i.skips > 0 {
-		i.skips--
-	} else if i.long++; i.long >= tries {
-		i.skips = min(4<<min(i.long-tries, 8), maxSkips)
-	}
+// woke is reset after a sleep.
+func (i *idling) woke(c *shardClock) {
+	c.read()
+	i.gap(c.now.Sub(i.since))
+	i.asleep++
 	i.reset()
+}
+
+// gap learns from a wait whether polling pays.
+func (i *idling) gap(d time.Duration) {
+	if d > i.spin {
+		i.lost = min(i.lost+vainCost, mostVain)
+	} else {
+		i.lost = max(i.lost-1, 0)
+	}
 }
 
 // turn runs a turn of a shard that may be idle. The looks of one without work, but for the last,
 // are counted as turns without work.
 func (i *idling) turn(s *Shard) int {
-	if i.yields || i.spin == 0 {
+	if i.yields || i.crowded > 0 {
 		return s.turn(1)
 	}
 	n := s.turn(spinLooks)
@@ -218,7 +240,7 @@ func (i *idling) turn(s *Shard) int {
 // long enough to sleep.
 func (i *idling) longEnough(c *shardClock) bool {
 	n := idleTurns
-	if i.spin == 0 {
+	if i.crowded > 0 {
 		n = crowdedTurns
 	}
 	if i.turns++; i.turns <= n {
@@ -231,16 +253,19 @@ func (i *idling) longEnough(c *shardClock) bool {
 	if !c.isSystem() {
 		return i.turns > otherClockSpins
 	}
-	spun := c.now.Sub(i.since)
-	if spun < i.spin && i.skips == 0 {
-		return false
+	if c.now.Sub(i.since)-i.given >= i.spin {
+		i.asleep = 0
+		return true
 	}
-	if i.off > 0 {
+	if i.lost >= tooVain && i.asleep < maxAsleep {
+		return true
+	}
+	i.yields = i.crowded > 0 || i.turns > lonelyTurns
+	if i.yields && i.off > 0 {
 		i.off--
 		return true
 	}
-	i.yields = spun < i.spin+i.yield
-	return !i.yields
+	return false
 }
 
 // looked reports whether the shard has just looked a few times, and is about to spin.
@@ -254,7 +279,7 @@ func (i *idling) vain(rang bool) bool {
 		return false
 	}
 	i.rung++
-	return i.rung > tries && i.rung%maxSkips != 0
+	return i.rung > tries && i.rung%maxAsleep != 0
 }
 
 // relax passes the time between two turns without work.
@@ -279,16 +304,23 @@ func (i *idling) wait(c *shardClock) {
 		pause()
 		return
 	}
-	before := c.now // read after the yield before this one, or when Spin began
+	c.read()
+	before := c.now
 	osYield()
 	c.read()
-	i.away(c.now.Sub(before))
+	i.yielded(c.now.Sub(before))
 }
 
-// away notes for how long a yield took the CPU away.
-func (i *idling) away(d time.Duration) {
-	if d > longYield {
-		i.off, i.yields = keepOff, false
+// yielded notes for how long a yield took the CPU away.
+func (i *idling) yielded(d time.Duration) {
+	switch {
+	case d > longYield:
+		i.off = max(minOff, 2*i.nextOff)
+		i.nextOff, i.given = min(i.off, maxOff/2), i.given+d
+	case d > takenYield:
+		i.crowded, i.nextOff, i.given = lonelyYields, max(i.nextOff-1, 0), i.given+d
+	case i.crowded > 0:
+		i.crowded--
 	}
 }
 
@@ -302,8 +334,7 @@ func oversubscribed() bool { return shards.Load() >= procs.Load() }
 
 // countShard counts a shard with a goroutine of its own.
 func countShard() {
-	_, n := cores()
-	procs.Store(int32(n))
+	procs.Store(int32(runtime.GOMAXPROCS(0)))
 	shards.Add(1)
 }
 

@@ -2,63 +2,127 @@ package shard
 
 import (
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// TestYield: an idle loop polls for Spin, then for Yield while it gives its CPU away, and then
-// sleeps. After a yield that took long a number of sleeps come right after Spin.
-func TestYield(t *testing.T) {
-	const spin, yield = 2 * time.Microsecond, time.Millisecond
-	i, c := idling{spin: spin, yield: yield}, newShardClock(clock.System)
-	after := func(d time.Duration) (sleeps bool) {
-		i.reset()
-		for range idleTurns {
-			require.False(t, i.longEnough(&c))
-		}
-		c.now = i.since.Add(d)
-		return i.longEnough(&c)
-	}
-	assert.False(t, after(spin-1))
-	assert.False(t, i.yields)
-	assert.False(t, after(spin))
-	assert.True(t, i.yields)
-	assert.False(t, after(spin+yield-1))
-	assert.True(t, i.yields)
-	assert.True(t, after(spin+yield))
-	assert.False(t, i.yields)
-
-	assert.False(t, after(spin))
-	i.away(longYield)
-	assert.True(t, i.yields, "that is not long")
-	i.away(longYield + 1)
-	assert.False(t, i.yields)
-	for n := range keepOff {
-		require.True(t, after(spin), "sleep %d", n)
-	}
-	assert.False(t, after(spin))
-	assert.True(t, i.yields)
-
-	i.yield = 0
-	assert.True(t, after(spin), "no Yield is wanted")
+// waiter is an idle loop in a test: its turns find nothing, and take no time.
+type waiter struct {
+	idling
+	c shardClock
 }
 
-// TestYieldAlone: a loop with Yield and no Spin gives its CPU away after crowdedTurns.
-func TestYieldAlone(t *testing.T) {
-	cfg := Config{Yield: time.Millisecond}
-	require.NoError(t, cfg.validate())
-	require.Zero(t, cfg.Spin)
-	i, c := idling{spin: cfg.Spin, yield: cfg.Yield}, newShardClock(clock.System)
-	for range crowdedTurns {
-		require.False(t, i.longEnough(&c))
-		require.False(t, i.yields)
+func newWaiter() *waiter {
+	return &waiter{idling{spin: DefaultSpin}, newShardClock(clock.System)}
+}
+
+// wait begins a wait and ends after that many turns. It returns after which turn the loop would yield, and after
+// which it would sleep; 0: not.
+func (w *waiter) wait(turns int) (yields, sleeps int) {
+	w.reset()
+	for n := 1; n <= turns; n++ {
+		w.c.now = w.since // time stands still
+		if w.longEnough(&w.c) {
+			return yields, n
+		}
+		if w.yields && yields == 0 {
+			yields = n
+		}
 	}
-	require.False(t, i.longEnough(&c))
-	require.True(t, i.yields)
-	c.now = i.since.Add(cfg.Yield)
-	require.True(t, i.longEnough(&c))
+	return yields, 0
+}
+
+// TestYields: an idle loop that polls for long yields after each look, and from the start where another thread
+// took the CPU meanwhile, and does not where a program took it that computes.
+func TestYields(t *testing.T) {
+	const most = 3 * lonelyTurns
+	w := newWaiter()
+	yields, sleeps := w.wait(most)
+	require.Equal(t, lonelyTurns+1, yields)
+	require.Zero(t, sleeps)
+
+	w.yielded(takenYield + 1)
+	for n := range lonelyYields {
+		yields, _ = w.wait(most)
+		require.Equal(t, crowdedTurns+1, yields, n)
+		w.yielded(takenYield)
+	}
+	yields, _ = w.wait(most)
+	require.Equal(t, lonelyTurns+1, yields, "it is alone")
+
+	for _, off := range []int{minOff, 2 * minOff, 4 * minOff} {
+		w.yielded(longYield + 1)
+		for n := range off {
+			yields, sleeps = w.wait(most)
+			require.Zero(t, yields)
+			require.Equal(t, lonelyTurns+1, sleeps, "wait %d of %d", n, off)
+		}
+		yields, sleeps = w.wait(most)
+		require.NotZero(t, yields)
+		require.Zero(t, sleeps)
+	}
+	for range maxOff {
+		w.yielded(longYield)
+	}
+	w.yielded(longYield + 1)
+	require.Equal(t, minOff, w.off, "many yields went well since")
+}
+
+// TestSpinIsOwnTime: a loop polls for Spin of its own time, not of that which its yields gave to others.
+func TestSpinIsOwnTime(t *testing.T) {
+	w := newWaiter()
+	w.wait(idleTurns)
+	for range 10 {
+		w.yielded(DefaultSpin)
+	}
+	w.c.now = w.since.Add(11*DefaultSpin - 1)
+	require.False(t, w.longEnough(&w.c))
+	w.c.now = w.since.Add(11 * DefaultSpin)
+	require.True(t, w.longEnough(&w.c))
+}
+
+// TestPollingThatPays: a loop polls unless that was in vain lately: three gaps longer than Spin in a row stop it,
+// a few that are shorter start it again, and it is tried now and then.
+func TestPollingThatPays(t *testing.T) {
+	w := newWaiter()
+	polls := func() bool {
+		_, sleeps := w.wait(lonelyTurns)
+		return sleeps == 0
+	}
+	for range 3 {
+		require.True(t, polls())
+		w.gap(DefaultSpin + 1)
+	}
+	require.False(t, polls())
+	w.gap(DefaultSpin)
+	require.True(t, polls(), "a tie")
+
+	for n := range 100 { // every other message comes soon, for which polling is too dear
+		w.gap(DefaultSpin + 1)
+		require.False(t, polls(), n)
+		w.gap(1)
+	}
+	for range mostVain {
+		w.gap(1)
+	}
+	require.True(t, polls())
+
+	for range 4 {
+		w.gap(DefaultSpin + 1)
+	}
+	tried := 0
+	for range 10 * maxAsleep {
+		if !polls() {
+			w.since = w.c.now.Add(-2 * DefaultSpin)
+			w.woke(&w.c)
+			continue
+		}
+		tried++
+		w.c.now = w.since.Add(DefaultSpin)
+		require.True(t, w.longEnough(&w.c))
+		w.woke(&w.c)
+	}
+	require.InDelta(t, 10, tried, 1)
 }

@@ -75,18 +75,20 @@ func New(cfg Config) (*Shard, error) {
 		clock:    newShardClock(cfg.Clock),
 		rand:     newRand(cfg.Seed),
 	}
-	s.mode, s.modeReason = cfg.Mode.resolve(cores())
 	if s.external {
 		s.mode, s.modeReason = Manual, "external: its creator turns it"
-	}
-	s.lent = s.mode == Manual && !s.external
-	if s.mode == Pinned && !cfg.alone && fewCores() {
-		s.lent, s.modeReason = true, s.modeReason+", lent to goroutines that wait since processors are few"
+	} else {
+		cpus, procs := cores()
+		s.mode, s.modeReason = cfg.Mode.resolve(cpus, procs)
+		s.lent = s.mode == Manual
+		if s.mode == Pinned && !cfg.alone && fewCores(cpus, procs) {
+			s.lent, s.modeReason = true, s.modeReason+", lent to goroutines that wait since processors are few"
+		}
 	}
 	s.claims.Store(s.lent && s.waiter == nil)
 	s.delivery.inbox, s.delivery.faults = s.inbox, &s.faults
 	s.delivery.stack.limit = maxDepth
-	s.idling.spin, s.idling.yield = cfg.Spin, cfg.Yield
+	s.idling.spin = cfg.Spin
 	s.wheel.next = never
 	s.spawner.s = s
 	s.sleeper.init(s)

@@ -1,6 +1,7 @@
 package sys
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -116,20 +117,98 @@ func TestFreeMemoryHere(t *testing.T) {
 	if !testenv.All() {
 		return
 	}
-	self := memoryGroups("")
-	for _, g := range self {
+	for _, g := range groups("", "memory") {
 		dir := filepath.Join(g.dir, "efactor-"+strconv.Itoa(os.Getpid()))
 		if os.Mkdir(dir, 0o700) != nil {
 			continue
 		}
 		defer os.Remove(dir)
-		if os.WriteFile(filepath.Join(dir, g.limit), []byte("209715200"), 0o600) != nil {
+		limit := "memory.limit_in_bytes"
+		if g.v2 {
+			limit = "memory.max"
+		}
+		if os.WriteFile(filepath.Join(dir, limit), []byte("209715200"), 0o600) != nil {
 			continue // without the memory controller
 		}
-		g.dir = dir
-		require.LessOrEqual(t, g.left(), uint64(200<<20))
-		require.Greater(t, g.left(), uint64(100<<20))
+		require.LessOrEqual(t, g.memoryLeft(dir), uint64(200<<20))
+		require.Greater(t, g.memoryLeft(dir), uint64(100<<20))
 		return
 	}
 	t.Skipf("no memory cgroup can be made here: %s", strings.TrimSpace(func() string { b, _ := os.ReadFile("/proc/self/cgroup"); return string(b) }()))
+}
+
+const (
+	v2cpu = "sys/fs/cgroup/"
+	v1cpu = "sys/fs/cgroup/cpu/"
+)
+
+// TestCPULimit: the least quota of the cpu cgroups of both versions, the process's own and those above it.
+func TestCPULimit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  float64
+	}{
+		{"no cgroup", nil, math.Inf(1)},
+		{"v2, none limited", map[string]string{
+			"proc/self/cgroup": "0::/a/b\n", "proc/self/mountinfo": v2mount,
+			v2cpu + "a/b/cpu.max": "max 100000\n", v2cpu + "a/cpu.max": "max 100000\n",
+		}, math.Inf(1)},
+		{"v2, half a CPU", map[string]string{
+			"proc/self/cgroup": "0::/a\n", "proc/self/mountinfo": v2mount, v2cpu + "a/cpu.max": "50000 100000\n",
+		}, 0.5},
+		{"v2, the limit above it is lower", map[string]string{
+			"proc/self/cgroup": "0::/a/b\n", "proc/self/mountinfo": v2mount,
+			v2cpu + "a/b/cpu.max": "400000 100000\n", v2cpu + "a/cpu.max": "15000 10000\n",
+		}, 1.5},
+		{"v2, a container that is mounted as the root", map[string]string{
+			"proc/self/cgroup":    "0::/docker/1234\n",
+			"proc/self/mountinfo": "31 23 0:28 /docker/1234 /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
+			v2cpu + "cpu.max":     "200000 100000\n",
+		}, 2},
+		{"v1", map[string]string{
+			"proc/self/cgroup": "5:cpu,cpuacct:/x/y\n4:memory:/\n", "proc/self/mountinfo": v1mount,
+			v1cpu + "x/y/cpu.cfs_quota_us": "50000\n", v1cpu + "x/y/cpu.cfs_period_us": "100000\n",
+		}, 0.5},
+		{"v1, the limit above it alone", map[string]string{
+			"proc/self/cgroup": "5:cpu,cpuacct:/x/y\n", "proc/self/mountinfo": v1mount,
+			v1cpu + "x/y/cpu.cfs_quota_us": "-1\n", v1cpu + "x/y/cpu.cfs_period_us": "100000\n",
+			v1cpu + "x/cpu.cfs_quota_us": "300000\n", v1cpu + "x/cpu.cfs_period_us": "100000\n",
+		}, 3},
+		{"both", map[string]string{
+			"proc/self/cgroup": "5:cpu,cpuacct:/x\n0::/x\n", "proc/self/mountinfo": v1mount + "38 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+			v1cpu + "x/cpu.cfs_quota_us": "100000\n", v1cpu + "x/cpu.cfs_period_us": "100000\n",
+		}, 1},
+		{"garbage", map[string]string{
+			"proc/self/cgroup": "::\nx\n0::/a/b/c/d\n", "proc/self/mountinfo": "- \n1 2 - cgroup2\n" + v2mount,
+			v2cpu + "a/cpu.max": "NaN 0\n", v2cpu + "a/b/cpu.max": "100000", v2cpu + "a/b/c/cpu.max": "-5 100000", v2cpu + "a/b/c/d/cpu.max": "5 0",
+		}, math.Inf(1)},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, cpuLimit(tree(t, c.files))) })
+	}
+}
+
+// TestCPULimitHere: there is some time for this process, and the quota of a real cpu cgroup counts.
+func TestCPULimitHere(t *testing.T) {
+	require.Positive(t, CPULimit())
+	if !testenv.All() {
+		return
+	}
+	for _, g := range groups("", "cpu") {
+		dir := filepath.Join(g.dir, "efactor-"+strconv.Itoa(os.Getpid()))
+		if os.Mkdir(dir, 0o700) != nil {
+			continue
+		}
+		defer os.Remove(dir)
+		file, text := "cpu.cfs_quota_us", "50000" // the period is 100 ms
+		if g.v2 {
+			file, text = "cpu.max", "50000 100000"
+		}
+		if os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600) != nil {
+			continue // without the cpu controller
+		}
+		require.Equal(t, 0.5, quota(dir))
+		return
+	}
+	t.Skip("no cpu cgroup can be made here")
 }

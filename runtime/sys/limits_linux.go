@@ -3,6 +3,7 @@ package sys
 import (
 	"bufio"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -28,21 +29,57 @@ func freeMemory(root string) (uint64, error) {
 		return 0, fmt.Errorf("MemAvailable: %w", err)
 	}
 	free := kib << 10
-	for _, g := range memoryGroups(root) {
-		free = min(free, g.left())
+	for _, g := range groups(root, "memory") {
+		for dir := range g.upwards() {
+			free = min(free, g.memoryLeft(dir))
+		}
 	}
 	return free, nil
 }
 
-// memoryGroup is where a version of cgroup has the limits of memory.
-type memoryGroup struct {
-	top, dir       string // the mount, and the process's group in it or below it
-	limit, current string // names of files
-	stat           string // what the names in memory.stat begin with, for all below
+// CPULimit is how many CPUs' time this process may use, by the quota of its cpu cgroup (a container's limit) or
+// of one above it: +Inf without a quota. Go's runtime heeds the process's own group alone, and no
+// limit below 2.
+func CPULimit() float64 { return cpuLimit("") }
+
+// cpuLimit is CPULimit by the files below root.
+func cpuLimit(root string) float64 {
+	least := math.Inf(1)
+	for _, g := range groups(root, "cpu") {
+		for dir := range g.upwards() {
+			least = min(least, quota(dir))
+		}
+	}
+	return least
 }
 
-// memoryGroups are the process's own: of cgroup v2, v1, or both. One that cannot be read has no limit.
-func memoryGroups(root string) (gs []memoryGroup) {
+// quota is the limit of one cpu cgroup, of either version.
+func quota(dir string) float64 {
+	b, _ := os.ReadFile(filepath.Join(dir, "cpu.max")) // "max 100000", or two numbers
+	var limit, period float64
+	if n, _ := fmt.Sscan(string(b), &limit, &period); n < 2 {
+		q, limited := number(filepath.Join(dir, "cpu.cfs_quota_us")) // or -1
+		p, ok := number(filepath.Join(dir, "cpu.cfs_period_us"))
+		if !limited || !ok {
+			return math.Inf(1)
+		}
+		limit, period = float64(q), float64(p)
+	}
+	if !(limit > 0 && period > 0) { // also if one is no number
+		return math.Inf(1)
+	}
+	return limit / period
+}
+
+// group is where a controller's groups are, of one version of cgroup.
+type group struct {
+	v2       bool
+	top, dir string // the mount, and the process's group in it or below it
+}
+
+// groups are those of the process for a controller: of cgroup v2, v1, or both. One that cannot be read has no
+// limit.
+func groups(root, controller string) (gs []group) {
 	of := map[string]string{} // by controllers: "" is v2
 	eachLine(root+"/proc/self/cgroup", func(line string) {
 		if f := strings.SplitN(line, ":", 3); len(f) == 3 {
@@ -57,14 +94,12 @@ func memoryGroups(root string) (gs []memoryGroup) {
 		if !ok || len(f) < 5 || len(kind) < 3 {
 			return
 		}
-		g := memoryGroup{top: root + unescape(f[4])}
-		switch v1 := strings.Split(kind[2], ","); {
-		case kind[0] == "cgroup2":
-			g.limit, g.current = "memory.max", "memory.current"
+		g := group{v2: kind[0] == "cgroup2", top: root + unescape(f[4])}
+		switch {
+		case g.v2:
 			g.dir = below(of[""], unescape(f[3]))
-		case kind[0] == "cgroup" && slices.Contains(v1, "memory"):
-			g.limit, g.current, g.stat = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
-			g.dir = below(of["memory"], unescape(f[3]))
+		case kind[0] == "cgroup" && slices.Contains(strings.Split(kind[2], ","), controller):
+			g.dir = below(of[controller], unescape(f[3]))
 		default:
 			return
 		}
@@ -72,6 +107,15 @@ func memoryGroups(root string) (gs []memoryGroup) {
 		gs = append(gs, g)
 	})
 	return gs
+}
+
+// upwards are the group's directory and those above it, up to the mount.
+func (g *group) upwards() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for dir := g.dir; yield(filepath.Clean(dir)) && len(dir) > len(g.top); {
+			dir = filepath.Dir(dir)
+		}
+	}
 }
 
 // below is the path of a group in a mount of which mounted is the root. A group outside of that, as in a
@@ -91,22 +135,15 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// left is how many bytes the limits of the group and of those above it leave.
-func (g *memoryGroup) left() uint64 {
-	least := uint64(math.MaxUint64)
-	for dir := g.dir; ; dir = filepath.Dir(dir) {
-		least = min(least, g.leftIn(filepath.Clean(dir)))
-		if len(dir) <= len(g.top) {
-			return least
-		}
+// memoryLeft is what a memory cgroup leaves. Files of the page cache count as free: the kernel drops them before
+// it ends a process.
+func (g *group) memoryLeft(dir string) uint64 {
+	file, used, stat := "memory.limit_in_bytes", "memory.usage_in_bytes", "total_" // total: for all below
+	if g.v2 {
+		file, used, stat = "memory.max", "memory.current", ""
 	}
-}
-
-// leftIn is what one group leaves. Files of the page cache count as free: the kernel drops them before it ends
-// a process.
-func (g *memoryGroup) leftIn(dir string) uint64 {
-	limit, limited := number(filepath.Join(dir, g.limit))
-	current, ok := number(filepath.Join(dir, g.current))
+	limit, limited := number(filepath.Join(dir, file))
+	current, ok := number(filepath.Join(dir, used))
 	if !ok {
 		return math.MaxUint64
 	}
@@ -115,7 +152,7 @@ func (g *memoryGroup) leftIn(dir string) uint64 {
 		name, value, _ := strings.Cut(line, " ")
 		n, err := strconv.ParseUint(value, 10, 64)
 		switch name {
-		case g.stat + "inactive_file", g.stat + "active_file":
+		case stat + "inactive_file", stat + "active_file":
 			cache += n
 		case "hierarchical_memory_limit": // of v1, also of groups above that are not seen
 			if err == nil && (!limited || n < limit) {
@@ -126,10 +163,7 @@ func (g *memoryGroup) leftIn(dir string) uint64 {
 	if !limited {
 		return math.MaxUint64
 	}
-	if used := current - min(cache, current); used < limit {
-		return limit - used
-	}
-	return 0
+	return limit - min(limit, current-min(cache, current))
 }
 
 // number reads a file that holds one. False: it is not there, or says "max".
