@@ -105,8 +105,8 @@ type QP interface {
 	// read of the former memory that is in progress is done again.
 	Relend(path uint8, rkey uint64, mem []byte) error
 
-	// Pulse is a number that changes several times a second while the process behind a
-	// queue pair runs, which one that is stopped does not. False: without Info.Pulse, or
+	// Pulse asks the process behind a queue pair for a sign of life, and is a number that has changed since
+	// the last call if there was one: a process that is stopped gives none. False: without Info.Pulse, or
 	// nothing was sent there lately.
 	Pulse(ah AH, qpn uint16) (uint32, bool)
 

@@ -43,9 +43,10 @@ type port struct {
 	timed bool
 	fds   []int
 
-	armed   atomic.Bool
-	stirred atomic.Bool // not armed at some time since the watcher's last look
-	deaths  deaths
+	armed    bool
+	answered uint32      // control.answered
+	entered  atomic.Bool // the watcher is to look at the sender table
+	deaths   deaths
 }
 
 var _ nic.Carrier = (*port)(nil)
@@ -145,7 +146,7 @@ func (p *port) settle(l *link, end outcome) device.Status {
 	switch end {
 	case sent:
 	case sentWake:
-		ringDoorbell(l.doorbell)
+		ringDoorbell(l.peer.bell)
 	case notReady:
 		return device.StatusRNR
 	case refused:
@@ -181,7 +182,7 @@ func (p *port) Poll(c []device.Completion) int {
 	if p.cut.possible {
 		return p.pollSafely(c)
 	}
-	if p.armed.Load() || p.deaths.any.Load() || len(p.rx.aside) > 0 || len(p.dying) > 0 {
+	if p.armed || p.deaths.any.Load() || len(p.rx.aside) > 0 || len(p.dying) > 0 {
 		return p.poll(c)
 	}
 	return p.arrivals(c)
@@ -227,6 +228,7 @@ func (p *port) knownSender(w word) *senderInfo {
 func (p *port) arriveOther(w word, c *device.Completion) (n int, found bool) {
 	var pk packet
 	if !p.rx.next(w, &pk) {
+		p.answer()
 		return 0, false
 	}
 	return p.accept(&pk, c), true
@@ -244,9 +246,10 @@ func complete(c *device.Completion, w word, slot uint64, from *senderInfo) {
 
 // poll is Poll with everything that is seldom there.
 func (p *port) poll(c []device.Completion) (n int) {
-	if p.armed.Load() {
+	if p.armed {
 		p.disarm()
 	}
+	p.answer()
 	if p.deaths.any.Load() {
 		p.takeDeaths()
 	}
@@ -304,8 +307,9 @@ func (p *port) Arm() (ok bool) {
 }
 
 func (p *port) arm() bool {
-	p.armed.Store(true)
+	p.armed = true
 	p.rx.park()
+	p.answer()
 	if p.rx.pending() || p.deaths.any.Load() || len(p.dying) > 0 {
 		p.disarm()
 		return false
@@ -316,11 +320,7 @@ func (p *port) arm() bool {
 // disarm also empties the descriptors of bytes from senders that rang, perhaps
 // late.
 func (p *port) disarm() {
-	p.stirred.Store(true)
-	p.armed.Store(false)
-	if p.dev.watch.asleep.Load() {
-		p.dev.watch.wake()
-	}
+	p.armed = false
 	p.rx.unpark()
 	drain(p.seg.doorbell)
 	if p.timed {
@@ -451,15 +451,26 @@ func (p *port) eachSender(from nic.Source, f func(int, *senderEntry)) {
 	}, nil) // a queue pair that is cut is found by Poll
 }
 
-// Pulse implements nic.Pulser: it is counted up every watchPeriod.
+// Pulse implements nic.Pulser: it is the answer to former calls, and what the owner has posted. It asks, and
+// wakes the owner for that; and it has the lock asked, since the bell may have been inherited.
 func (p *port) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 	l := p.links.get(qpn)
 	if l == nil || int(ah) >= len(p.routes) || l.gid != p.routes[ah] {
 		return 0, false
 	}
-	var beat uint32
-	ok := p.safely(func() { beat = l.ctl.beat.Load() }, nil)
-	return beat, ok
+	var pulse uint32
+	ok := p.safely(func() {
+		l.ctl.asked.Add(1)
+		pulse = l.ctl.answered.Load() + uint32(l.ctl.posted.Load())
+	}, nil)
+	if !ok {
+		return 0, false
+	}
+	ringDoorbell(l.peer.bell)
+	if !l.peer.alive() {
+		p.dev.watch.doubt(l.id)
+	}
+	return pulse, true
 }
 
 // reason is why the latest request failed that has one: a queue pair that does not fit this one, or

@@ -135,6 +135,7 @@ func (o *sender) register(qkey uint32, gid device.GID) bool {
 			s.qkey.Store(qkey)
 			o.origins[i].store(gid)
 			o.me, o.entry = i, s
+			o.ctl.asked.Add(1)
 			return true
 		}
 	}
@@ -283,17 +284,17 @@ func (o *sender) step(op *sendOp) {
 		op.at = stepBell
 
 	case stepBell:
-		switch o.state() {
-		case parked:
-			op.at = stepWake
+		switch b := o.state(); b {
+		case running:
+			op.at = stepOver
 		case closed, dead:
 			op.result, op.at = gone, stepOver
-		default:
-			op.at = stepOver
+		default: // parked, or what a bug has left
+			op.w, op.at = word(b), stepWake
 		}
 
 	case stepWake:
-		if o.ctl.state.CompareAndSwap(parked, running) {
+		if o.ctl.state.CompareAndSwap(uint32(op.w), running) {
 			op.result = sentWake
 		}
 		op.at = stepOver
