@@ -22,25 +22,28 @@ const (
 	keepRing = 4096
 )
 
-// sleeper puts the goroutine to sleep that sleeps for the shard, in ppoll over an
-// eventfd and the pollers' descriptors: the loop of a pinned or cooperative shard, the
-// helper of a manual one. That goroutine uses it; wake and wakeHelper may be called by
-// any.
+// sleeper has a goroutine sleep for the shard, in ppoll over a bell, an eventfd, and the pollers'
+// descriptors: the waiter or the helper of a lent shard, or the loop of one that is not lent. One at a time does,
+// and has the seat. When a waiter takes it the helper sleeps on, behind a gate that keeps the descriptors from it;
+// when the waiter leaves the gate opens, and the helper has the seat without having been awake. Any goroutine
+// may call wake, ring and wakeHelper.
 type sleeper struct {
-	s         *Shard
-	seat      atomic.Uint32 // who sleeps for the shard
-	helperOff atomic.Bool   // the helper waits to be called, without a time limit
-	handover  chan struct{} // wakes the helper in standBy and standOff
-	alarm     *time.Timer   // of standBy
+	s        *Shard
+	seat     atomic.Uint32 // who sleeps for the shard
+	abed     atomic.Bool   // the helper is in rest, in the seat or behind the gate
+	due      atomic.Int64  // when the helper wakes by itself then, a clock.Time; or never
+	handover chan struct{} // wakes the helper in standBy
+	alarm    *time.Timer   // of standBy
 
 	// Of the shard's owner.
-	fds, now []int      // of the pollers, as the one in the seat found them, and as they are
-	until    clock.Time // when the one in the seat wakes for a timer, at the latest; 0: not
+	fds, now []int // of the pollers, as the waiter in the seat found them, and as they are
+	gate     gate
+	until    clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
+	cancel   <-chan struct{} // Done of the context that rings for the waiter in the seat
+	stop     func() bool     // ends that
 
-	bells  [2]eventFD // of the helper, or the shard's loop, and of a waiter in the seat
-	beds   [2]bed
-	cancel <-chan struct{} // Done of the context that rings for the waiter in the seat; theirs
-	stop   func() bool
+	bells [2]eventFD // of the helper, or the shard's loop, and of a waiter in the seat
+	beds  [2]bed     // theirs
 
 	parks, wakes atomic.Uint64
 }
@@ -52,8 +55,7 @@ type bed struct {
 	ever bool // there is no time limit
 }
 
-// Who has the seat. The owner of the shard takes it; who has it gives it back, but the helper loses it
-// to a waiter.
+// Who has the seat. The owner of the shard takes it and gives it to the helper; who sleeps in it gives it up.
 const (
 	seatHelper uint32 = iota // the index of its bell, too
 	seatWaiter
@@ -83,38 +85,66 @@ func (z *sleeper) wake() {
 	}
 }
 
-// sleep parks the calling goroutine, which owns the shard, until there is work.
-// With release the shard is free to be adopted meanwhile, and the result says
-// whether the caller got it back; without, the result is true.
-func (z *sleeper) sleep(release bool) bool {
+// park has the loop of a shard that is not lent sleep until there is work.
+func (z *sleeper) park() {
 	s := z.s
-	if !z.seat.CompareAndSwap(seatFree, seatHelper) {
-		s.makeWay()
-		return false // a waiter sleeps for the shard
-	}
+	z.seat.Store(seatHelper)
 	// Announce it first, then look: a goroutine that brings work after the look sees
 	// the announcement.
 	s.parking.announce()
-	timeout, ok := z.ready()
-	if !ok {
-		s.parking.end()
-		z.rise()
-		return true
-	}
-	z.prepare(seatHelper, timeout)
-	z.parks.Add(1)
-	s.clock.expire() // time goes on
-	if release {
-		s.makeWay()
-	}
-	z.wait(seatHelper)
-	if !z.seat.CompareAndSwap(seatHelper, seatFree) {
-		return false // moved off
+	if timeout, ok := z.ready(); ok {
+		z.prepare(seatHelper, timeout, z.fds...)
+		z.parks.Add(1)
+		z.wait(seatHelper)
 	}
 	s.parking.end()
-	if release && !s.owner.acquire() {
+	z.seat.Store(seatFree)
+	s.clock.expire() // time goes on
+	s.idling.reset()
+}
+
+// rest has the helper, who owns the shard, sleep until there is work for it or it is called. It reports
+// whether the helper owns the shard again.
+func (z *sleeper) rest() bool {
+	s := z.s
+	var timeout time.Duration
+	if z.seat.CompareAndSwap(seatFree, seatHelper) {
+		s.parking.announce()
+		var ok bool
+		if timeout, ok = z.ready(); !ok {
+			s.parking.end()
+			z.rise()
+			return true
+		}
+		z.gate.open(z.fds)
+	} else { // a waiter sleeps for the shard
+		z.gate.shut()
+		timeout, _ = z.left()
+	}
+	z.due.Store(int64(z.prepare(seatHelper, timeout, z.gate.fds()...)))
+	z.abed.Store(true)
+	z.parks.Add(1)
+	s.clock.expire()
+	s.makeWay()
+	for !z.wait(seatHelper) && z.seat.Load() != seatHelper {
+		// Its time is up, but a waiter has the seat, who heeds that. If the seat is given to the helper
+		// from now on, its giver knows that it wakes for no timer.
+		z.due.Store(int64(never))
+		z.beds[seatHelper].ever = true
+		if z.seat.Load() == seatHelper {
+			break
+		}
+	}
+	z.abed.Store(false)
+	z.seat.CompareAndSwap(seatHelper, seatFree)
+	switch {
+	case !s.owner.acquire():
+		return false
+	case z.seat.Load() == seatWaiter: // who sleeps, and has announced that
+		s.makeWay()
 		return false
 	}
+	s.parking.end() // by the owner: another may be about to sleep
 	s.clock.expire()
 	s.idling.reset()
 	return true
@@ -133,6 +163,12 @@ func (z *sleeper) ready() (time.Duration, bool) {
 		return 0, false
 	}
 	s.delivery.trim()
+	return z.left()
+}
+
+// left returns how long it is until the next timer, and whether that is worth a sleep. Owner only.
+func (z *sleeper) left() (time.Duration, bool) {
+	s := z.s
 	if s.wheel.next == never {
 		return -1, true
 	}
@@ -141,38 +177,60 @@ func (z *sleeper) ready() (time.Duration, bool) {
 	}
 	s.clock.read()
 	left := s.wheel.next.Sub(s.clock.now) - early
-	return left, left > 0
+	return max(left, 0), left > 0
 }
 
 // sit takes the seat for a waiter who owns the shard, from the helper as well. It reports false if
 // another waiter has it.
 func (z *sleeper) sit() bool {
-	switch {
-	case z.seat.CompareAndSwap(seatFree, seatWaiter):
-	case z.seat.CompareAndSwap(seatHelper, seatWaiter):
-		z.ring(seatHelper)
-	default:
+	if !z.seat.CompareAndSwap(seatFree, seatWaiter) && !z.seat.CompareAndSwap(seatHelper, seatWaiter) {
 		return false
+	}
+	if z.abed.Load() {
+		z.gate.shut()
 	}
 	return true
 }
 
-// rise gives the seat back.
+// rise gives the seat up.
 func (z *sleeper) rise() { z.seat.Store(seatFree) }
 
-// mayGoOn reports whether the goroutine in the seat may go on to sleep, although the shard was driven meanwhile:
-// there is nothing to do, and nothing that it does not wait for. Owner only.
-func (z *sleeper) mayGoOn() bool {
+// settle reports whether the owner of the shard may leave it to a sleeper: to the one in the seat, or to the
+// helper, who is given the seat. There is nothing to do then, and nothing that the sleeper does not wait for.
+func (z *sleeper) settle() bool {
 	s := z.s
+	if !z.seat.CompareAndSwap(seatFree, seatHelper) && z.seat.Load() == seatWaiter {
+		return z.mayGoOn()
+	}
 	s.parking.announce()
+	timeout, ok := z.ready()
+	if ok {
+		z.gate.open(z.fds)
+		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
+			return true
+		}
+	}
+	s.parking.end()
+	z.seat.CompareAndSwap(seatHelper, seatFree)
+	return false
+}
+
+// mayGoOn is settle with a waiter in the seat.
+func (z *sleeper) mayGoOn() bool {
+	z.s.parking.announce()
 	slept := z.fds
 	z.fds = z.now
 	timeout, ok := z.ready()
 	z.fds, z.now = slept, z.fds
-	if !ok || !slices.Equal(z.fds, z.now) {
-		return false
+	return ok && slices.Equal(z.fds, z.now) && z.until <= z.at(timeout)
+}
+
+// at returns when timeout is over. Owner only.
+func (z *sleeper) at(timeout time.Duration) clock.Time {
+	if timeout < 0 {
+		return never
 	}
-	return timeout < 0 || z.until != 0 && s.clock.now.Add(timeout) >= z.until
+	return z.s.clock.now.Add(timeout)
 }
 
 // follow has the end of ctx wake the waiter in the seat, who owns the shard.
@@ -187,49 +245,52 @@ func (z *sleeper) follow(ctx context.Context) {
 	z.cancel, z.stop = done, context.AfterFunc(ctx, func() { z.ring(seatWaiter) })
 }
 
-// prepare makes up a bed for wait. Owner only.
-func (z *sleeper) prepare(who uint32, timeout time.Duration) {
+// prepare makes up a bed for wait, and returns when it ends by itself. Owner only.
+func (z *sleeper) prepare(who uint32, timeout time.Duration, fds ...int) clock.Time {
 	b := &z.beds[who]
 	b.poll = append(b.poll[:0], sys.PollFd{Fd: int32(z.bells[who].fd), Events: sys.POLLIN})
-	for _, fd := range z.fds {
+	for _, fd := range fds {
 		b.poll = append(b.poll, sys.PollFd{Fd: int32(fd), Events: sys.POLLIN})
 	}
-	b.ever, z.until = timeout < 0, 0
-	if !b.ever {
-		b.ts = sys.NsecToTimespec(int64(timeout))
-		z.until = z.s.clock.now.Add(timeout)
-	}
+	b.ts, b.ever = sys.NsecToTimespec(int64(max(timeout, 0))), timeout < 0
+	return z.at(timeout)
 }
 
-// wait waits for the bell, for the pollers' descriptors, or until the time is up. It is a plain
-// system call: the processor is free for other goroutines.
-func (z *sleeper) wait(who uint32) {
+// wait waits for the bell, for the descriptors, or until the time is up, and reports whether the bell
+// rang. It is a plain system call: the processor is free for other goroutines.
+func (z *sleeper) wait(who uint32) bool {
 	b := &z.beds[who]
 	ts := &b.ts
 	if b.ever {
 		ts = nil
 	}
 	n, err := sys.Ppoll(b.poll, ts)
-	if err == nil && n > 0 && b.poll[0].Revents != 0 {
-		z.bells[who].drain()
-		if who == seatHelper {
-			select {
-			case <-z.handover:
-			default:
-			}
+	if err != nil || n <= 0 || b.poll[0].Revents == 0 {
+		return false
+	}
+	z.bells[who].drain()
+	if who == seatHelper {
+		select {
+		case <-z.handover:
+		default:
 		}
 	}
+	return true
 }
 
 // ring wakes who has the seat, or is about to sleep in it.
 func (z *sleeper) ring(who uint32) { z.bells[who].signal() }
 
 func (z *sleeper) open() error {
+	if err := z.gate.init(); err != nil {
+		return err
+	}
 	for i := range z.bells {
 		if err := z.bells[i].open(); err != nil {
 			if i > 0 {
 				z.bells[0].close()
 			}
+			z.gate.close()
 			return err
 		}
 	}
@@ -247,6 +308,53 @@ func (z *sleeper) close() {
 	}
 	for i := range z.bells {
 		z.bells[i].close()
+	}
+	z.gate.close()
+}
+
+// gate is a descriptor that is readable if it is open and one of its descriptors is. Owner only.
+type gate struct {
+	fd     [1]int
+	behind []int // the descriptors; none if it is shut
+}
+
+func (g *gate) init() (err error) {
+	if g.fd[0], err = sys.OpenGate(); err != nil {
+		return fmt.Errorf("shard: epoll: %w", err)
+	}
+	return nil
+}
+
+// fds is what to wait on.
+func (g *gate) fds() []int {
+	if g.fd[0] < 0 {
+		return nil // as no driver of this system has descriptors
+	}
+	return g.fd[:]
+}
+
+// open makes fds those that count. The gate is open if they do already.
+func (g *gate) open(fds []int) {
+	if slices.Equal(g.behind, fds) {
+		return
+	}
+	g.shut()
+	for _, fd := range fds {
+		sys.AddToGate(g.fd[0], fd)
+	}
+	g.behind = append(g.behind, fds...)
+}
+
+func (g *gate) shut() {
+	for _, fd := range g.behind {
+		sys.TakeFromGate(g.fd[0], fd)
+	}
+	g.behind = g.behind[:0]
+}
+
+func (g *gate) close() {
+	if g.fd[0] >= 0 {
+		_ = sys.CloseEvent(g.fd[0])
 	}
 }
 
@@ -271,13 +379,6 @@ func (z *sleeper) standBy(d time.Duration) {
 		z.alarm.Stop()
 		z.bells[seatHelper].drain()
 	}
-}
-
-// standOff waits to be called, since a waiter sleeps for the shard.
-func (z *sleeper) standOff() {
-	<-z.handover
-	z.helperOff.Store(false)
-	z.bells[seatHelper].drain()
 }
 
 // wakeHelper ends a sleep of either kind. Any goroutine may call it.

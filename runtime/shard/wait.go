@@ -187,7 +187,7 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 		z.rise()
 		return true, false, nil // drive looks, also at the context
 	}
-	z.prepare(seatWaiter, timeout)
+	z.until = z.prepare(seatWaiter, timeout, z.fds...)
 	z.follow(w.ctx)
 	s.clock.expire() // time goes on
 	z.parks.Add(1)
@@ -208,7 +208,11 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 	case !set:
 		return false, false, errAgain
 	}
-	s.handOver()
+	if s.owner.acquire() { // so that the helper has the seat, if there is nothing to do
+		s.Release()
+	} else { // the owner may have left the shard to this goroutine
+		s.handOver()
+	}
 	return false, false, nil
 }
 
@@ -316,6 +320,7 @@ func (s *Shard) Drive() int {
 // Run polls p on a shard that was claimed, and no other poller; then it ends the turn, for
 // all of them.
 func (s *Shard) Run(p *Polled) {
+	s.drives++
 	if !s.sched.over {
 		s.clock.left -= adoptCost
 		if s.step(p, phaseDeliver) < 0 {
@@ -358,8 +363,8 @@ func (s *Shard) handOver() {
 	if s.waiters.parked.Load() != 0 && s.waiters.wakeOne() {
 		return
 	}
-	if s.sleeper.helperOff.Load() {
-		s.sleeper.wakeHelper()
+	if z := &s.sleeper; z.abed.Load() && z.seat.Load() != seatWaiter {
+		z.ring(seatHelper)
 		return
 	}
 	s.Wake()

@@ -36,3 +36,18 @@ func DrainEvent(r int) {
 	var n uint64
 	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(r), uintptr(unsafe.Pointer(&n)), 8)
 }
+
+// OpenGate returns a descriptor that is readable while one of those is that were added to it.
+func OpenGate() (int, error) { return unix.EpollCreate1(unix.EPOLL_CLOEXEC) }
+
+// AddToGate adds fd to gate.
+func AddToGate(gate, fd int) { controlGate(gate, unix.EPOLL_CTL_ADD, fd) }
+
+// TakeFromGate takes fd out of gate again, unless it was closed meanwhile.
+func TakeFromGate(gate, fd int) { controlGate(gate, unix.EPOLL_CTL_DEL, fd) }
+
+// controlGate is short, as SignalEvent is.
+func controlGate(gate, op, fd int) {
+	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+	_, _, _ = unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(gate), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
+}
