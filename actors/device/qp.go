@@ -138,8 +138,8 @@ type QP interface {
 	// is ready already (or Poll must be called for another reason), so do not
 	// sleep. An armed queue is disarmed by the next Poll.
 	Arm() bool
-	// FDs are descriptors that become readable when an armed queue pair has
-	// work; nil for drivers that use QPConfig.Notify. Poll drains them.
+	// FDs are descriptors that become readable when a queue pair that has just been armed has
+	// work; nil for drivers that use QPConfig.Notify. Poll drains them. They may be others when it is armed again.
 	FDs() []int
 
 	// Close flushes: nothing completes afterwards and no memory is touched.

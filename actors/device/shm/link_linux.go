@@ -172,9 +172,13 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, p.reason.unsent(qpn, err)
 	}
 	l.peer = p.dev.watch.follow(p, l.id, s.fd, bell)
-	s.fd = -1                 // the watcher's now
-	ringDoorbell(l.peer.bell) // so that its watcher knows of us, before we claim anything
+	s.fd = -1 // the watcher's now
 	l.mem, s.mem = s.mem, nil
+	sleeps := false
+	_ = p.safely(func() { sleeps = l.rouse() }, l.mem) // memory that is cut is found by the first send
+	if sleeps {
+		ringDoorbell(l.peer.bell) // so that its watcher knows of us, before we claim anything
+	}
 	p.known[l.id] = knownPeer{qkey: l.qkey, gid: l.gid}
 	p.links.set(qpn, l)
 	return l, device.StatusOK

@@ -40,8 +40,10 @@ type port struct {
 	reclaimed uint64          // claims of dead senders that were taken back
 
 	timer int
-	timed bool
-	fds   []int
+	timed bool   // the timer is set
+	fds   [2]int // the bell, and the timer
+
+	undrained int // how often we woke, or did not sleep, and did not empty the bell since
 
 	armed    bool
 	answered uint32      // control.answered
@@ -66,7 +68,7 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 		dev: a, seg: s, self: s.hdr.ident(), gid: a.directory.gid, rx: newReceiver(newRing(s.mem, g)),
 		heard: new([maxSenders]senderInfo), known: make(map[ident]knownPeer),
 		handles: make(map[device.GID]device.AH),
-		timer:   timer, fds: []int{s.doorbell, timer},
+		timer:   timer, fds: [2]int{s.doorbell, timer},
 	}
 	p.cut.possible = !s.isSealed()
 	a.watch.add(p)
@@ -317,13 +319,19 @@ func (p *port) arm() bool {
 	return true
 }
 
-// disarm also empties the descriptors of bytes from senders that rang, perhaps
-// late.
+// staleBytes bounds how often the bell is not emptied in a row. A byte in it that is of no wake, such as that of a
+// sender that rang late, ends as many sleeps at once.
+const staleBytes = 4
+
+// disarm also empties the bell, if a sender has rung or is about to: it has taken the flag down.
 func (p *port) disarm() {
 	p.armed = false
-	p.rx.unpark()
-	drain(p.seg.doorbell)
+	if p.undrained++; !p.rx.unpark() || p.undrained > staleBytes {
+		p.undrained = 0
+		drain(p.seg.doorbell)
+	}
 	if p.timed {
+		p.timed = false
 		drain(p.timer)
 	}
 }
@@ -337,7 +345,12 @@ func (p *port) WakeAt(t clock.Time) bool {
 }
 
 // FDs implements nic.Carrier.
-func (p *port) FDs() []int { return p.fds }
+func (p *port) FDs() []int {
+	if p.timed {
+		return p.fds[:]
+	}
+	return p.fds[:1]
+}
 
 // Close implements nic.Carrier.
 func (p *port) Close() error {
@@ -459,14 +472,18 @@ func (p *port) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 		return 0, false
 	}
 	var pulse uint32
+	sleeps := false
 	ok := p.safely(func() {
 		l.ctl.asked.Add(1)
+		sleeps = l.rouse()
 		pulse = l.ctl.answered.Load() + uint32(l.ctl.posted.Load())
 	}, nil)
 	if !ok {
 		return 0, false
 	}
-	ringDoorbell(l.peer.bell)
+	if sleeps {
+		ringDoorbell(l.peer.bell)
+	}
 	if !l.peer.alive() {
 		p.dev.watch.doubt(l.id)
 	}

@@ -56,6 +56,12 @@ func (o *sender) run(op sendOp) outcome {
 	return op.result
 }
 
+// rouse takes the flag of a sleeper down, for which the caller rings then.
+func (o *sender) rouse() bool {
+	b := o.state()
+	return b != running && b != closed && b != dead && o.ctl.state.CompareAndSwap(b, running)
+}
+
 // registered reports whether our entry in the sender table is still ours.
 func (o *sender) registered() bool { return ident(o.entry.who.Load()) == o.self }
 

@@ -266,6 +266,7 @@ func stand(args []string) error {
 		if st != device.StatusOK {
 			return fmt.Errorf("connect: %v", st)
 		}
+		l.ctl.state.Store(parked) // the owner has woken, and sleeps again
 		op := l.begin(&device.SendWR{Header: parcel(make([]byte, 100), 1), Begins: true}, 0)
 		for op.at != step(at) {
 			l.step(&op)
