@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -22,37 +23,29 @@ const (
 	keepRing = 4096
 )
 
-// sleeper has a goroutine sleep for the shard, in ppoll over a bell, an eventfd, and the pollers'
-// descriptors: the waiter or the helper of a lent shard, or the loop of one that is not lent. One at a time does,
-// and has the seat. When a waiter takes it the helper sleeps on, behind a gate that keeps the descriptors from it;
-// when the waiter leaves the gate opens, and the helper has the seat without having been awake. Any goroutine
-// may call wake, ring and wakeHelper.
+// sleeper has a goroutine sleep for the shard, until a bell rings, which is an eventfd, or a descriptor of the
+// pollers is readable: the waiter or the helper of a lent shard, or the loop of one that is not lent. One at a time does,
+// and has the seat. When a waiter takes it the helper sleeps on, with the descriptors set aside; when the waiter
+// leaves they count for the helper again, and it has the seat without having been awake. Any goroutine may call wake,
+// ring and wakeHelper.
 type sleeper struct {
 	s        *Shard
 	seat     atomic.Uint32 // who sleeps for the shard
-	abed     atomic.Bool   // the helper is in rest, in the seat or behind the gate
+	abed     atomic.Bool   // the helper is in rest, in the seat or not
 	due      atomic.Int64  // when the helper wakes by itself then, a clock.Time; or never
 	handover chan struct{} // wakes the helper in standBy
 	alarm    *time.Timer   // of standBy
 
 	// Of the shard's owner.
-	fds, now []int // of the pollers, as the waiter in the seat found them, and as they are
-	gate     gate
+	fds, now []int           // of the pollers, as the waiter in the seat found them, and as they are
 	until    clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
 	cancel   <-chan struct{} // Done of the context that rings for the waiter in the seat
 	stop     func() bool     // ends that
 
-	bells [2]eventFD // of the helper, or the shard's loop, and of a waiter in the seat
-	beds  [2]bed     // theirs
+	bells [2]eventFD     // of the helper, or the shard's loop, and of a waiter in the seat
+	beds  [2]sys.WaitSet // theirs
 
 	parks, wakes atomic.Uint64
-}
-
-// bed is what a sleeping goroutine gives to ppoll.
-type bed struct {
-	poll []sys.PollFd
-	ts   sys.Timespec
-	ever bool // there is no time limit
 }
 
 // Who has the seat. The owner of the shard takes it and gives it to the helper; who sleeps in it gives it up.
@@ -93,9 +86,9 @@ func (z *sleeper) park() {
 	// the announcement.
 	s.parking.announce()
 	if timeout, ok := z.ready(); ok {
-		z.prepare(seatHelper, timeout, z.fds...)
+		z.beds[seatHelper].Watch(z.fds)
 		z.parks.Add(1)
-		z.wait(seatHelper)
+		z.beds[seatHelper].Nap(timeout)
 	}
 	s.parking.end()
 	z.seat.Store(seatFree)
@@ -116,26 +109,27 @@ func (z *sleeper) rest() bool {
 			z.rise()
 			return true
 		}
-		z.gate.open(z.fds)
+		z.beds[seatHelper].Watch(z.fds)
 	} else { // a waiter sleeps for the shard
-		z.gate.shut()
+		z.beds[seatHelper].SetAside()
 		timeout, _ = z.left()
 	}
-	z.due.Store(int64(z.prepare(seatHelper, timeout, z.gate.fds()...)))
+	z.due.Store(int64(z.at(timeout)))
 	z.abed.Store(true)
 	z.parks.Add(1)
 	s.clock.expire()
 	s.makeWay()
-	for !z.wait(seatHelper) && z.seat.Load() != seatHelper {
+	for !z.beds[seatHelper].Wait(timeout) && z.seat.Load() != seatHelper {
 		// Its time is up, but a waiter has the seat, who heeds that. If the seat is given to the helper
 		// from now on, its giver knows that it wakes for no timer.
 		z.due.Store(int64(never))
-		z.beds[seatHelper].ever = true
+		timeout = -1
 		if z.seat.Load() == seatHelper {
 			break
 		}
 	}
 	z.abed.Store(false)
+	z.answer()
 	z.seat.CompareAndSwap(seatHelper, seatFree)
 	switch {
 	case !s.owner.acquire():
@@ -187,7 +181,7 @@ func (z *sleeper) sit() bool {
 		return false
 	}
 	if z.abed.Load() {
-		z.gate.shut()
+		z.beds[seatHelper].SetAside()
 	}
 	return true
 }
@@ -205,7 +199,7 @@ func (z *sleeper) settle() bool {
 	s.parking.announce()
 	timeout, ok := z.ready()
 	if ok {
-		z.gate.open(z.fds)
+		z.beds[seatHelper].Watch(z.fds)
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
 			return true
 		}
@@ -245,53 +239,25 @@ func (z *sleeper) follow(ctx context.Context) {
 	z.cancel, z.stop = done, context.AfterFunc(ctx, func() { z.ring(seatWaiter) })
 }
 
-// prepare makes up a bed for wait, and returns when it ends by itself. Owner only.
-func (z *sleeper) prepare(who uint32, timeout time.Duration, fds ...int) clock.Time {
-	b := &z.beds[who]
-	b.poll = append(b.poll[:0], sys.PollFd{Fd: int32(z.bells[who].fd), Events: sys.POLLIN})
-	for _, fd := range fds {
-		b.poll = append(b.poll, sys.PollFd{Fd: int32(fd), Events: sys.POLLIN})
+// answer forgets that the helper was called.
+func (z *sleeper) answer() {
+	select {
+	case <-z.handover:
+	default:
 	}
-	b.ts, b.ever = sys.NsecToTimespec(int64(max(timeout, 0))), timeout < 0
-	return z.at(timeout)
-}
-
-// wait waits for the bell, for the descriptors, or until the time is up, and reports whether the bell
-// rang. It is a plain system call: the processor is free for other goroutines.
-func (z *sleeper) wait(who uint32) bool {
-	b := &z.beds[who]
-	ts := &b.ts
-	if b.ever {
-		ts = nil
-	}
-	n, err := sys.Ppoll(b.poll, ts)
-	if err != nil || n <= 0 || b.poll[0].Revents == 0 {
-		return false
-	}
-	z.bells[who].drain()
-	if who == seatHelper {
-		select {
-		case <-z.handover:
-		default:
-		}
-	}
-	return true
 }
 
 // ring wakes who has the seat, or is about to sleep in it.
 func (z *sleeper) ring(who uint32) { z.bells[who].signal() }
 
 func (z *sleeper) open() error {
-	if err := z.gate.init(); err != nil {
-		return err
-	}
 	for i := range z.bells {
 		if err := z.bells[i].open(); err != nil {
-			if i > 0 {
-				z.bells[0].close()
-			}
-			z.gate.close()
-			return err
+			return errors.Join(err, z.closeTo(i))
+		}
+		if err := z.beds[i].Open(z.bells[i].fd); err != nil {
+			z.bells[i].close()
+			return errors.Join(fmt.Errorf("shard: epoll: %w", err), z.closeTo(i))
 		}
 	}
 	return nil
@@ -306,56 +272,16 @@ func (z *sleeper) close() {
 	if z.stop != nil {
 		z.stop()
 	}
-	for i := range z.bells {
+	_ = z.closeTo(len(z.bells))
+}
+
+// closeTo closes the first n bells and beds.
+func (z *sleeper) closeTo(n int) (err error) {
+	for i := range n {
+		err = errors.Join(err, z.beds[i].Close())
 		z.bells[i].close()
 	}
-	z.gate.close()
-}
-
-// gate is a descriptor that is readable if it is open and one of its descriptors is. Owner only.
-type gate struct {
-	fd     [1]int
-	behind []int // the descriptors; none if it is shut
-}
-
-func (g *gate) init() (err error) {
-	if g.fd[0], err = sys.OpenGate(); err != nil {
-		return fmt.Errorf("shard: epoll: %w", err)
-	}
-	return nil
-}
-
-// fds is what to wait on.
-func (g *gate) fds() []int {
-	if g.fd[0] < 0 {
-		return nil // as no driver of this system has descriptors
-	}
-	return g.fd[:]
-}
-
-// open makes fds those that count. The gate is open if they do already.
-func (g *gate) open(fds []int) {
-	if slices.Equal(g.behind, fds) {
-		return
-	}
-	g.shut()
-	for _, fd := range fds {
-		sys.AddToGate(g.fd[0], fd)
-	}
-	g.behind = append(g.behind, fds...)
-}
-
-func (g *gate) shut() {
-	for _, fd := range g.behind {
-		sys.TakeFromGate(g.fd[0], fd)
-	}
-	g.behind = g.behind[:0]
-}
-
-func (g *gate) close() {
-	if g.fd[0] >= 0 {
-		_ = sys.CloseEvent(g.fd[0])
-	}
+	return err
 }
 
 // standBy is a sleep of the helper's while others drive the shard: only wakeHelper ends
@@ -366,10 +292,11 @@ func (g *gate) close() {
 // call, since in a process that is otherwise idle Go's timers are not finer than 1 ms.
 func (z *sleeper) standBy(d time.Duration) {
 	if d < maxInterval {
-		b := &z.beds[seatHelper]
-		b.poll = append(b.poll[:0], sys.PollFd{Fd: int32(z.bells[seatHelper].fd), Events: sys.POLLIN})
-		b.ts, b.ever = sys.NsecToTimespec(int64(d)), false
-		z.wait(seatHelper)
+		bell, ts := [1]sys.PollFd{{Fd: int32(z.bells[seatHelper].fd), Events: sys.POLLIN}}, sys.NsecToTimespec(int64(d))
+		if n, err := sys.Ppoll(bell[:], &ts); err == nil && n > 0 {
+			z.bells[seatHelper].drain()
+			z.answer()
+		}
 		return
 	}
 	z.alarm.Reset(d)

@@ -142,7 +142,7 @@ func (w *wait) drive() (parked bool, err error) {
 			return false, context.Cause(w.ctx)
 		case n > 0:
 			s.idling.busy(&s.clock)
-		case s.idling.longEnough(&s.clock):
+		case s.idling.longEnough(&s.clock), s.idling.looked() && s.idling.vain(s.pollers.rang()):
 			w.sig.here = false // others may take the shard, and set it
 			mine, parked, err := w.sleep()
 			if !mine {
@@ -187,13 +187,14 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 		z.rise()
 		return true, false, nil // drive looks, also at the context
 	}
-	z.until = z.prepare(seatWaiter, timeout, z.fds...)
+	z.until = z.at(timeout)
+	z.beds[seatWaiter].Watch(z.fds)
 	z.follow(w.ctx)
 	s.clock.expire() // time goes on
 	z.parks.Add(1)
 	s.makeWay()
 	if w.ctx.Err() == nil && !s.closing.Load() {
-		z.wait(seatWaiter)
+		z.beds[seatWaiter].Wait(timeout)
 	}
 	s.parking.end()
 	set := !w.sig.undoze()

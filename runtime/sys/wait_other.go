@@ -58,12 +58,3 @@ func DrainEvent(r int) {
 		}
 	}
 }
-
-// OpenGate returns -1: no driver of this system has descriptors for a gate.
-func OpenGate() (int, error) { return -1, nil }
-
-// AddToGate does nothing.
-func AddToGate(_, _ int) {}
-
-// TakeFromGate does nothing.
-func TakeFromGate(_, _ int) {}

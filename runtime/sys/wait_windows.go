@@ -81,12 +81,3 @@ func DrainEvent(r int) { _ = windows.ResetEvent(windows.Handle(r)) }
 
 // CloseEvent closes one end of an event.
 func CloseEvent(fd int) error { return windows.CloseHandle(windows.Handle(fd)) }
-
-// OpenGate returns -1: no driver of this system has descriptors for a gate.
-func OpenGate() (int, error) { return -1, nil }
-
-// AddToGate does nothing.
-func AddToGate(_, _ int) {}
-
-// TakeFromGate does nothing.
-func TakeFromGate(_, _ int) {}

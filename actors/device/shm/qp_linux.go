@@ -37,13 +37,15 @@ type port struct {
 
 	note      [noteBytes]byte // scratch of RDMA
 	bad       uint64          // places whose words were invalid
+	rings     uint64          // peers that were woken to read
 	reclaimed uint64          // claims of dead senders that were taken back
 
 	timer int
 	timed bool   // the timer is set
 	fds   [2]int // the bell, and the timer
 
-	undrained int // how often we woke, or did not sleep, and did not empty the bell since
+	hushed    bool // while armed we have taken our own flag down
+	undrained int  // how often we woke, or did not sleep, and did not empty the bell since
 
 	armed    bool
 	answered uint32      // control.answered
@@ -148,6 +150,10 @@ func (p *port) settle(l *link, end outcome) device.Status {
 	switch end {
 	case sent:
 	case sentWake:
+		p.rings++
+		if p.armed && p.rx.unpark() {
+			p.hushed = true // we are awake: the answer need not wake us
+		}
 		ringDoorbell(l.peer.bell)
 	case notReady:
 		return device.StatusRNR
@@ -309,7 +315,7 @@ func (p *port) Arm() (ok bool) {
 }
 
 func (p *port) arm() bool {
-	p.armed = true
+	p.armed, p.hushed = true, false
 	p.rx.park()
 	p.answer()
 	if p.rx.pending() || p.deaths.any.Load() || len(p.dying) > 0 {
@@ -326,7 +332,9 @@ const staleBytes = 4
 // disarm also empties the bell, if a sender has rung or is about to: it has taken the flag down.
 func (p *port) disarm() {
 	p.armed = false
-	if p.undrained++; !p.rx.unpark() || p.undrained > staleBytes {
+	rung := !p.rx.unpark() && !p.hushed
+	p.hushed = false
+	if p.undrained++; rung || p.undrained > staleBytes {
 		p.undrained = 0
 		drain(p.seg.doorbell)
 	}
@@ -343,6 +351,9 @@ func (p *port) WakeAt(t clock.Time) bool {
 	p.timed = true
 	return unix.TimerfdSettime(p.timer, 0, &spec, nil) == nil
 }
+
+// Rings implements nic.Ringer.
+func (p *port) Rings() *uint64 { return &p.rings }
 
 // FDs implements nic.Carrier.
 func (p *port) FDs() []int {
