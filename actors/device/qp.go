@@ -109,8 +109,8 @@ type QP interface {
 	// read of the former memory that is in progress is done again.
 	Relend(path uint8, rkey uint64, mem []byte) error
 
-	// Pulse is a number that changes several times a second while the process behind a
-	// queue pair runs, which one that is stopped does not. False: without Info.Pulse, or
+	// Pulse asks the process behind a queue pair for a sign of life, and is a number that has changed since
+	// the last call if there was one: a process that is stopped gives none. False: without Info.Pulse, or
 	// nothing was sent there lately.
 	Pulse(ah AH, qpn uint16) (uint32, bool)
 
@@ -142,8 +142,8 @@ type QP interface {
 	// is ready already (or Poll must be called for another reason), so do not
 	// sleep. An armed queue is disarmed by the next Poll.
 	Arm() bool
-	// FDs are descriptors that become readable when an armed queue pair has
-	// work; nil for drivers that use QPConfig.Notify. Poll drains them.
+	// FDs are descriptors that become readable when a queue pair that has just been armed has
+	// work; nil for drivers that use QPConfig.Notify. Poll drains them. They may be others when it is armed again.
 	FDs() []int
 	// Rings is where the driver counts the peers that it has woken, each by a system call; nil for drivers that
 	// wake none themselves. It is the same from beginning to end.

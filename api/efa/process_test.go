@@ -35,6 +35,11 @@ const pauseEnv = "EFACTOR_TEST_PAUSED"
 
 var pausedRole func(dir string) error
 
+// idleEnv makes it idleRole, which is set where what a process does can be counted.
+const idleEnv = "EFACTOR_TEST_IDLE"
+
+var idleRole func(dir string) error
+
 func init() {
 	if dir := os.Getenv(childEnv); dir != "" {
 		run := child
@@ -51,6 +56,9 @@ func init() {
 		}
 		if os.Getenv(closedEnv) != "" {
 			run = closedChild
+		}
+		if os.Getenv(idleEnv) != "" {
+			run = idleRole
 		}
 		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)

@@ -78,7 +78,6 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 		n := qp.RecvSlots()
 		q.subs = append(q.subs, sub{QP: qp, base: q.slots, slots: n, batch: make([]int32, 0, n)})
 		q.slots += n
-		q.fds = append(q.fds, qp.FDs()...)
 		q.paths = append(q.paths, device.Path{Info: d.infos[i], QPN: qp.QPN()})
 	}
 	return q, nil
@@ -343,7 +342,13 @@ func (q *QP) Arm() bool {
 func (q *QP) Rings() *uint64 { return q.subs[0].Rings() }
 
 // FDs implements device.QP.
-func (q *QP) FDs() []int { return q.fds }
+func (q *QP) FDs() []int {
+	q.fds = q.fds[:0]
+	for i := range q.subs {
+		q.fds = append(q.fds, q.subs[i].FDs()...)
+	}
+	return q.fds
+}
 
 // Close implements device.QP.
 func (q *QP) Close() error {

@@ -360,7 +360,7 @@ func (f *directory) removeRegion(fd int, name string) {
 
 // orphanRounds is how many rounds of the watcher look for the other files of a dead
 // process. The kernel drops its locks in any order, so one may not be enough.
-const orphanRounds = 3
+const orphanRounds = 4
 
 // expectOrphans makes the watcher look for the files of dead processes.
 func (f *directory) expectOrphans() { f.roundsLeft.Store(orphanRounds) }

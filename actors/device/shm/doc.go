@@ -22,17 +22,17 @@
 // row (both in sender.go); a test runs every interleaving of them with a death after each.
 //
 // Liveness is a lock on the segment file that the kernel drops with its holder,
-// never a process id (file_linux.go). Each device checks the locks of the queue
-// pairs that it communicates with every 100 ms (watch_linux.go); a death is
-// reported, as OpGone after the last packet of the dead, at the first or second
-// check: within 200 ms on a machine that schedules. A process that finds a lock free
-// removes the files and frees claims in its own segments. Until then sends to a dead
-// queue pair still end well, as if it had died later. A queue pair that is closed in order
-// is reported as such, at the same time; sends to it end with StatusBadDestQPN at once.
+// never a process id (file_linux.go). Each device has the bells of the queue pairs that it
+// communicates with in an epoll descriptor (watch_linux.go): the end of a bell's only reader is news
+// there (EPOLLERR), and then the lock is asked until it is free. The death is reported, as OpGone after the
+// last packet of the dead, within 200 ms on a machine that schedules. Where a child process has inherited
+// the bell there is no news: Pulse, which a probe calls, asks the lock, too. A process that finds a lock free
+// removes the files and frees claims in its own segments. Until then sends to a dead queue pair still
+// end well, as if it had died later. One that is closed in order is reported as such, in the same way.
 //
-// A device whose queue pairs sleep, and that knows of no others, has no timer set. A
-// sender that enters a sender table rings. A stopped process is alive: it keeps the slots
-// that it has claimed, and sends to it go on; a count in its segment stops (Pulse).
+// A device has no timer set unless it has just heard of a death. A process that enters a
+// sender table, or doubts that the owner runs, counts up a word of the segment and rings; the owner
+// answers (Pulse) and looks at its table. A stopped process is alive: it keeps the slots that it has claimed, and sends to it go on.
 //
 // # Memory regions
 //

@@ -25,7 +25,7 @@ import (
 //	...    slots     the receive buffers, an MTU each, rounded up to 64
 const (
 	magic   = 0x6d68732d61666531 // "1efa-shm"
-	version = 6
+	version = 7
 
 	pairBytes  = 128
 	inlineMax  = pairBytes - 8
@@ -67,13 +67,14 @@ const (
 
 // control holds the words that are outside the cells.
 type control struct {
-	state  atomic.Uint32
-	beat   atomic.Uint32 // counted up by the owner while its process runs
-	_      [pairBytes - 8]byte
-	posted atomic.Uint64 // positions below it have been posted; the receiver's
-	_      [pairBytes - 8]byte
-	tail   atomic.Uint64 // positions below it have been claimed; a hint
-	_      [pairBytes - 8]byte
+	state    atomic.Uint32
+	asked    atomic.Uint32 // counted up by a process that enters the sender table, or doubts that the owner runs
+	answered atomic.Uint32 // asked, as the owner has seen it
+	_        [pairBytes - 12]byte
+	posted   atomic.Uint64 // positions below it have been posted; the receiver's
+	_        [pairBytes - 8]byte
+	tail     atomic.Uint64 // positions below it have been claimed; a hint
+	_        [pairBytes - 8]byte
 }
 
 // senderEntry is an entry of the sender table: claimed by CASing who from 0, and

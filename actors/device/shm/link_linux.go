@@ -11,13 +11,13 @@ import (
 // link is another queue pair as a destination: its segment, mapped.
 type link struct {
 	sender
-	id       ident
-	qkey     uint32
-	gid      device.GID
-	ah       device.AH // by which that gid was reached lately; UnknownAH: none, or none any more
-	dom      uint64    // of the device it belongs to
-	doorbell int
-	mem      []byte
+	id   ident
+	qkey uint32
+	gid  device.GID
+	ah   device.AH // by which that gid was reached lately; UnknownAH: none, or none any more
+	dom  uint64    // of the device it belongs to
+	peer *peer
+	mem  []byte
 
 	broken bool // the memory was cut
 }
@@ -163,7 +163,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	if !entered {
 		return nil, device.StatusUnreachable // more senders than its table holds
 	}
-	l.doorbell, err = p.dev.directory.openDoorbell(h.gen, unix.O_WRONLY)
+	bell, err := p.dev.directory.openDoorbell(h.gen, unix.O_WRONLY)
 	switch {
 	case err == nil:
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENXIO), errors.Is(err, errNoSegment):
@@ -171,11 +171,15 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	default:
 		return nil, p.reason.unsent(qpn, err)
 	}
-	ringDoorbell(l.doorbell) // so that its watcher knows of us, before we claim anything
-	l.mem, s.mem = s.mem, nil
-	p.known[l.id] = knownPeer{qkey: l.qkey, gid: l.gid}
-	p.dev.watch.follow(p, l.id, s.fd)
+	l.peer = p.dev.watch.follow(p, l.id, s.fd, bell)
 	s.fd = -1 // the watcher's now
+	l.mem, s.mem = s.mem, nil
+	sleeps := false
+	_ = p.safely(func() { sleeps = l.rouse() }, l.mem) // memory that is cut is found by the first send
+	if sleeps {
+		ringDoorbell(l.peer.bell) // so that its watcher knows of us, before we claim anything
+	}
+	p.known[l.id] = knownPeer{qkey: l.qkey, gid: l.gid}
 	p.links.set(qpn, l)
 	return l, device.StatusOK
 }
@@ -197,5 +201,5 @@ func (p *port) disconnect(l *link) {
 	}
 	p.links.set(l.id.qpn(), nil)
 	_ = release(l.mem)
-	_ = unix.Close(l.doorbell)
+	l.peer.release()
 }

@@ -22,10 +22,9 @@ const maxMappings = 1024
 
 // mappings is the table of the regions that a device has mapped, of others or its own.
 // Finding one takes no lock. Regions that were closed or whose owners died are
-// dropped when a request or the watcher finds them.
+// dropped when a request or the watcher finds them, or another is mapped.
 type mappings struct {
 	directory *directory
-	onMapped  func() // called when there is one more
 	clock     atomic.Uint64
 	byKey     atomic.Pointer[map[uint64]*mapping] // never changed, only replaced
 	mu        sync.Mutex                          // held to replace it
@@ -35,7 +34,7 @@ type mappings struct {
 }
 
 func newMappings(f *directory, log *slog.Logger) *mappings {
-	vs := &mappings{directory: f, onMapped: func() {}, procs: map[processID]*proc{}, denials: ptraceDenials{log: log}}
+	vs := &mappings{directory: f, procs: map[processID]*proc{}, denials: ptraceDenials{log: log}}
 	vs.byKey.Store(&map[uint64]*mapping{})
 	return vs
 }
@@ -95,6 +94,7 @@ func (vs *mappings) get(key uint64) (v *mapping, fresh bool, err error) {
 	if v := (*vs.byKey.Load())[key]; v != nil && v.join() {
 		return v, false, nil
 	}
+	vs.dropLocked((*mapping).over) // so that there are no more than are open, and one
 	if v, err = vs.directory.mapRegion(key); err != nil {
 		return nil, true, err
 	}
@@ -114,7 +114,6 @@ func (vs *mappings) get(key uint64) (v *mapping, fresh bool, err error) {
 		}
 		m[key] = v
 	})
-	vs.onMapped()
 	return v, true, nil
 }
 
@@ -152,10 +151,11 @@ func (vs *mappings) proc(id processID) (*proc, error) {
 func (vs *mappings) drop(v *mapping) { vs.dropIf(func(o *mapping) bool { return o == v }) }
 
 // prune drops the regions that are closed.
-func (vs *mappings) prune() {
-	vs.dropIf(func(v *mapping) (closed bool) {
-		return v.safely(func() { closed = !v.control().open() }) != nil || closed
-	})
+func (vs *mappings) prune() { vs.dropIf((*mapping).over) }
+
+// over reports whether the region is closed, or cut.
+func (v *mapping) over() (closed bool) {
+	return v.safely(func() { closed = !v.control().open() }) != nil || closed
 }
 
 // clear takes all out.
@@ -164,6 +164,10 @@ func (vs *mappings) clear() { vs.dropIf(func(*mapping) bool { return true }) }
 func (vs *mappings) dropIf(stale func(*mapping) bool) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
+	vs.dropLocked(stale)
+}
+
+func (vs *mappings) dropLocked(stale func(*mapping) bool) {
 	var out []*mapping
 	for _, v := range *vs.byKey.Load() {
 		if stale(v) {

@@ -41,12 +41,16 @@ type port struct {
 	reclaimed uint64          // claims of dead senders that were taken back
 
 	timer int
-	timed bool
-	fds   []int
+	timed bool   // the timer is set
+	fds   [2]int // the bell, and the timer
 
-	armed   atomic.Bool
-	stirred atomic.Bool // not armed at some time since the watcher's last look
-	deaths  deaths
+	hushed    bool // while armed we have taken our own flag down
+	undrained int  // how often we woke, or did not sleep, and did not empty the bell since
+
+	armed    bool
+	answered uint32      // control.answered
+	entered  atomic.Bool // the watcher is to look at the sender table
+	deaths   deaths
 }
 
 var _ nic.Carrier = (*port)(nil)
@@ -66,7 +70,7 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 		dev: a, seg: s, self: s.hdr.ident(), gid: a.directory.gid, rx: newReceiver(newRing(s.mem, g)),
 		heard: new([maxSenders]senderInfo), known: make(map[ident]knownPeer),
 		handles: make(map[device.GID]device.AH),
-		timer:   timer, fds: []int{s.doorbell, timer},
+		timer:   timer, fds: [2]int{s.doorbell, timer},
 	}
 	p.cut.possible = !s.isSealed()
 	a.watch.add(p)
@@ -147,8 +151,10 @@ func (p *port) settle(l *link, end outcome) device.Status {
 	case sent:
 	case sentWake:
 		p.rings++
-		p.rx.unpark() // we are awake: the answer need not wake us
-		ringDoorbell(l.doorbell)
+		if p.armed && p.rx.unpark() {
+			p.hushed = true // we are awake: the answer need not wake us
+		}
+		ringDoorbell(l.peer.bell)
 	case notReady:
 		return device.StatusRNR
 	case refused:
@@ -184,7 +190,7 @@ func (p *port) Poll(c []device.Completion) int {
 	if p.cut.possible {
 		return p.pollSafely(c)
 	}
-	if p.armed.Load() || p.deaths.any.Load() || len(p.rx.aside) > 0 || len(p.dying) > 0 {
+	if p.armed || p.deaths.any.Load() || len(p.rx.aside) > 0 || len(p.dying) > 0 {
 		return p.poll(c)
 	}
 	return p.arrivals(c)
@@ -230,6 +236,7 @@ func (p *port) knownSender(w word) *senderInfo {
 func (p *port) arriveOther(w word, c *device.Completion) (n int, found bool) {
 	var pk packet
 	if !p.rx.next(w, &pk) {
+		p.answer()
 		return 0, false
 	}
 	return p.accept(&pk, c), true
@@ -247,9 +254,10 @@ func complete(c *device.Completion, w word, slot uint64, from *senderInfo) {
 
 // poll is Poll with everything that is seldom there.
 func (p *port) poll(c []device.Completion) (n int) {
-	if p.armed.Load() {
+	if p.armed {
 		p.disarm()
 	}
+	p.answer()
 	if p.deaths.any.Load() {
 		p.takeDeaths()
 	}
@@ -307,8 +315,9 @@ func (p *port) Arm() (ok bool) {
 }
 
 func (p *port) arm() bool {
-	p.armed.Store(true)
+	p.armed, p.hushed = true, false
 	p.rx.park()
+	p.answer()
 	if p.rx.pending() || p.deaths.any.Load() || len(p.dying) > 0 {
 		p.disarm()
 		return false
@@ -316,17 +325,21 @@ func (p *port) arm() bool {
 	return true
 }
 
-// disarm also empties the descriptors of bytes from senders that rang, perhaps
-// late.
+// staleBytes bounds how often the bell is not emptied in a row. A byte in it that is of no wake, such as that of a
+// sender that rang late, ends as many sleeps at once.
+const staleBytes = 4
+
+// disarm also empties the bell, if a sender has rung or is about to: it has taken the flag down.
 func (p *port) disarm() {
-	p.stirred.Store(true)
-	p.armed.Store(false)
-	if p.dev.watch.asleep.Load() {
-		p.dev.watch.wake()
+	p.armed = false
+	rung := !p.rx.unpark() && !p.hushed
+	p.hushed = false
+	if p.undrained++; rung || p.undrained > staleBytes {
+		p.undrained = 0
+		drain(p.seg.doorbell)
 	}
-	p.rx.unpark()
-	drain(p.seg.doorbell)
 	if p.timed {
+		p.timed = false
 		drain(p.timer)
 	}
 }
@@ -343,7 +356,12 @@ func (p *port) WakeAt(t clock.Time) bool {
 func (p *port) Rings() *uint64 { return &p.rings }
 
 // FDs implements nic.Carrier.
-func (p *port) FDs() []int { return p.fds }
+func (p *port) FDs() []int {
+	if p.timed {
+		return p.fds[:]
+	}
+	return p.fds[:1]
+}
 
 // Close implements nic.Carrier.
 func (p *port) Close() error {
@@ -457,15 +475,30 @@ func (p *port) eachSender(from nic.Source, f func(int, *senderEntry)) {
 	}, nil) // a queue pair that is cut is found by Poll
 }
 
-// Pulse implements nic.Pulser: it is counted up every watchPeriod.
+// Pulse implements nic.Pulser: it is the answer to former calls, and what the owner has posted. It asks, and
+// wakes the owner for that; and it has the lock asked, since the bell may have been inherited.
 func (p *port) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 	l := p.links.get(qpn)
 	if l == nil || int(ah) >= len(p.routes) || l.gid != p.routes[ah] {
 		return 0, false
 	}
-	var beat uint32
-	ok := p.safely(func() { beat = l.ctl.beat.Load() }, nil)
-	return beat, ok
+	var pulse uint32
+	sleeps := false
+	ok := p.safely(func() {
+		l.ctl.asked.Add(1)
+		sleeps = l.rouse()
+		pulse = l.ctl.answered.Load() + uint32(l.ctl.posted.Load())
+	}, nil)
+	if !ok {
+		return 0, false
+	}
+	if sleeps {
+		ringDoorbell(l.peer.bell)
+	}
+	if !l.peer.alive() {
+		p.dev.watch.doubt(l.id)
+	}
+	return pulse, true
 }
 
 // reason is why the latest request failed that has one: a queue pair that does not fit this one, or

@@ -376,19 +376,34 @@ func readable(t testing.TB, fds []int) bool {
 }
 
 // A sender that dies after it took the sleeper's flag down and before it rang
-// leaves the receiver asleep; the next look of the watcher wakes it.
+// leaves the receiver asleep; the news of its death wakes it.
 func TestWakeLost(t *testing.T) {
 	q, _ := mustAttach(t, fabricDir(t), device.QPConfig{})
 	p := portBehind(q)
 	require.True(t, q.Arm())
-	p.dev.watch.look()
-	require.False(t, readable(t, q.FDs()))
 	require.True(t, p.rx.ctl.state.CompareAndSwap(parked, running))
 	require.False(t, readable(t, q.FDs()))
-	p.dev.watch.look()
+	p.reportDeath(makeIdent(77, 77))
 	require.True(t, readable(t, q.FDs()))
 	pollOnce(q, func(device.Completion) {})
 	require.False(t, readable(t, q.FDs()), "Poll drains")
+}
+
+// TestWakeOfABug: a sleeper whose flag was overwritten is woken all the same.
+func TestWakeOfABug(t *testing.T) {
+	dir := fabricDir(t)
+	q, _ := mustAttach(t, dir, device.QPConfig{QPN: testQPN})
+	other, ah := mustAttach(t, dir, device.QPConfig{})
+	wr := &device.SendWR{AH: ah, QPN: testQPN}
+	require.Equal(t, device.StatusOK, statusOf(t, other, wr))
+	pollOnce(q, func(device.Completion) {})
+	require.True(t, q.Arm())
+	pollOnce(q, func(device.Completion) {}) // it rang when it entered
+	require.True(t, q.Arm())
+	portBehind(q).rx.ctl.state.Store(77)
+	require.False(t, readable(t, q.FDs()))
+	require.Equal(t, device.StatusOK, statusOf(t, other, wr))
+	require.True(t, readable(t, q.FDs()))
 }
 
 // A sender that stands still between claim and publish does not keep the others'

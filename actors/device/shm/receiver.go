@@ -287,8 +287,11 @@ func (r *receiver) skipped(i uint64) bool {
 	return ahead-1 < uint64(r.cells) && r.readState(i, true).w.kind() == posted
 }
 
-// mend repairs the words that senders read and only the receiver knows.
+// mend repairs the words that senders read and only the receiver knows. It is not asleep.
 func (r *receiver) mend() {
+	if r.ctl.state.Load() != running {
+		r.ctl.state.Store(running)
+	}
 	if r.ctl.posted.Load() != r.end {
 		r.flush()
 	}
@@ -335,7 +338,7 @@ func (r *receiver) pending() bool {
 // that. unpark withdraws it, and returns false if a sender has rung.
 func (r *receiver) park() { r.ctl.state.Store(parked) }
 
-func (r *receiver) unpark() bool { return r.ctl.state.CompareAndSwap(parked, running) }
+func (r *receiver) unpark() bool { return r.ctl.state.Swap(running) == parked }
 
 // readState looks whether a packet has arrived at place i, and if not and deep, whether
 // its post is claimed. Without deep, posted stands for both.

@@ -273,10 +273,12 @@ func (f *directory) openDoorbell(gen uint64, mode int) (int, error) {
 }
 
 // ringDoorbell wakes the owner. A full FIFO is readable anyway, and one without a reader
-// belongs to a dead process.
+// belongs to a dead process. The system calls of a bell are raw: they do not block and are short, so the Go scheduler
+// need not know.
 func ringDoorbell(fd int) {
+	b := [1]byte{1}
 	for {
-		if _, err := unix.Write(fd, []byte{1}); !errors.Is(err, unix.EINTR) {
+		if _, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&b)), 1); errno != unix.EINTR {
 			return
 		}
 	}
@@ -286,12 +288,10 @@ func ringDoorbell(fd int) {
 func drain(fd int) {
 	var b [64]byte
 	for {
-		n, err := unix.Read(fd, b[:])
-		if errors.Is(err, unix.EINTR) {
+		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b)), uintptr(len(b)))
+		if errno == 0 && int(n) == len(b) || errno == unix.EINTR {
 			continue
 		}
-		if err != nil || n < len(b) {
-			return
-		}
+		return
 	}
 }

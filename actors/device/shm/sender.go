@@ -56,6 +56,12 @@ func (o *sender) run(op sendOp) outcome {
 	return op.result
 }
 
+// rouse takes the flag of a sleeper down, for which the caller rings then.
+func (o *sender) rouse() bool {
+	b := o.state()
+	return b != running && b != closed && b != dead && o.ctl.state.CompareAndSwap(b, running)
+}
+
 // registered reports whether our entry in the sender table is still ours.
 func (o *sender) registered() bool { return ident(o.entry.who.Load()) == o.self }
 
@@ -135,6 +141,7 @@ func (o *sender) register(qkey uint32, gid device.GID) bool {
 			s.qkey.Store(qkey)
 			o.origins[i].store(gid)
 			o.me, o.entry = i, s
+			o.ctl.asked.Add(1)
 			return true
 		}
 	}
@@ -283,17 +290,17 @@ func (o *sender) step(op *sendOp) {
 		op.at = stepBell
 
 	case stepBell:
-		switch o.state() {
-		case parked:
-			op.at = stepWake
+		switch b := o.state(); b {
+		case running:
+			op.at = stepOver
 		case closed, dead:
 			op.result, op.at = gone, stepOver
-		default:
-			op.at = stepOver
+		default: // parked, or what a bug has left
+			op.w, op.at = word(b), stepWake
 		}
 
 	case stepWake:
-		if o.ctl.state.CompareAndSwap(parked, running) {
+		if o.ctl.state.CompareAndSwap(uint32(op.w), running) {
 			op.result = sentWake
 		}
 		op.at = stepOver

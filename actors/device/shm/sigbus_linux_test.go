@@ -306,34 +306,10 @@ func TestCutIsClosedOnce(t *testing.T) {
 	c.greet(v)
 	p := portOf(t, c.d)
 	l := p.links.get(v.qpn)
-
-	// A number that no other descriptor gets, and whose end can be seen.
-	var pipe [2]int
-	require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
-	defer unix.Close(pipe[0])
-	number, err := unix.FcntlInt(uintptr(pipe[1]), unix.F_DUPFD_CLOEXEC, 500)
-	require.NoError(t, err)
-	require.NoError(t, unix.Close(pipe[1]))
-	require.NoError(t, unix.Close(l.doorbell))
-	l.doorbell = number
-
+	require.EqualValues(t, 2, l.peer.users.n.Load(), "the watcher's, and the link's")
 	require.True(t, cut(filepath.Join(c.dir, segmentName(v.qpn))))
-	done := make(chan struct{})
-	p.deaths.mu.Lock() // which stops it when the doorbell is closed
-	go func() {
-		defer close(done)
-		p.disconnect(l)
-	}()
-	var b [1]byte
-	n, err := unix.Read(pipe[0], b[:])
-	require.NoError(t, err)
-	require.Zero(t, n)
-	require.NoError(t, unix.Dup3(pipe[0], number, unix.O_CLOEXEC))
-	p.deaths.mu.Unlock()
-	<-done
-	_, err = unix.FcntlInt(uintptr(number), unix.F_GETFD, 0)
-	require.NoError(t, err, "closed twice")
-	require.NoError(t, unix.Close(number))
+	p.disconnect(l)
+	require.EqualValues(t, 1, l.peer.users.n.Load())
 	v.end(t)
 }
 

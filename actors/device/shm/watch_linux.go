@@ -7,90 +7,162 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
-// watchPeriod is how often a device checks the locks of the queue pairs it knows. A
-// death is found at the next check, or the one after it if another process holds
-// the lock to clean up at that moment.
-const watchPeriod = 100 * time.Millisecond
+// A watcher's pauses between two rounds while there is something to wait for: a process that ends drops its
+// bell and its locks one after the other.
+const (
+	firstPause = 4 * time.Millisecond
+	lastPause  = 100 * time.Millisecond
+)
 
 // watcher knows, for every queue pair of a device, which others it communicates
-// with, and reports their deaths to it. Its goroutine runs while the device is open,
-// and its timer while there is something to look at (idle).
+// with, and reports their deaths to it. Its goroutine runs while the device is open, and waits for
+// news: the end of the last reader of a peer's bell (EPOLLERR). It has a timer only while there
+// is a doubt about a peer, or files of a dead process may be left.
 type watcher struct {
 	directory *directory
 	mappings  *mappings
-	timer     *os.File // readable every watchPeriod
-	timeFD    int
+	news      *os.File     // an epoll descriptor, of the peers' bells
+	epoll     int          // its number
+	again     *clock.Alarm // calls round
 	done      chan struct{}
-	asleep    atomic.Bool // the timer is stopped
 
-	mu    sync.Mutex
-	ports map[*port]struct{}
-	peers map[ident]*peer
+	mu      sync.Mutex
+	ports   map[*port]struct{}
+	peers   map[ident]*peer
+	doubted map[ident]*peer // those whose locks the next round asks
+	pause   time.Duration   // before the round after it
+	due     bool            // there will be one by itself
+	closed  bool
 }
 
-// peer is a queue pair of another segment whose lock is watched.
+// peer is another queue pair as its files: the segment, for its lock, and the bell. The watcher and links
+// have it.
 type peer struct {
-	fd   int
-	with map[*port]struct{}
+	fd    int
+	bell  int // -1: it could not be opened
+	users users
+
+	// The watcher's:
+	with map[*port]struct{} // whom its death is reported to
+	deaf bool               // the bell has said all that it can, or says nothing: rounds ask the lock
+}
+
+// alive reports whether the owner holds its lock.
+func (pe *peer) alive() bool { return lockedByOther(pe.fd) }
+
+func (pe *peer) release() {
+	if !pe.users.quit() {
+		return
+	}
+	_ = unix.Close(pe.fd)
+	if pe.bell >= 0 {
+		_ = unix.Close(pe.bell)
+	}
 }
 
 func (f *directory) startWatcher(vs *mappings) (*watcher, error) {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("shm: timer: %w", err)
+		return nil, fmt.Errorf("shm: epoll: %w", err)
 	}
+	_ = unix.SetNonblock(fd, true) // so that Go's poller takes it
 	w := &watcher{
-		directory: f, mappings: vs, timer: os.NewFile(uintptr(fd), "shm-watch"), timeFD: fd,
-		done:  make(chan struct{}),
-		ports: make(map[*port]struct{}), peers: make(map[ident]*peer),
+		directory: f, mappings: vs, news: os.NewFile(uintptr(fd), "shm-watch"), epoll: fd, done: make(chan struct{}),
+		ports: make(map[*port]struct{}), peers: make(map[ident]*peer), doubted: make(map[ident]*peer),
+		pause: firstPause,
 	}
-	w.asleep.Store(true)
-	vs.onMapped = w.wake
-	go w.run()
+	w.again = clock.NewAlarm(w.round)
+	conn, err := w.news.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: epoll: %w", err), w.news.Close())
+	}
+	go w.run(conn)
 	return w, nil
 }
 
-func (w *watcher) run() {
+func (w *watcher) run(conn syscall.RawConn) {
 	defer close(w.done)
-	var b [8]byte
-	for {
-		if _, err := w.timer.Read(b[:]); err != nil {
-			return // closed
-		}
-		w.look()
+	for conn.Read(w.collect) == nil {
+		w.round()
 	}
 }
 
-// look is one round.
-func (w *watcher) look() {
+// collect takes the news from the epoll descriptor; false: there is none. What has no reader any more is
+// news once (EPOLLONESHOT).
+func (w *watcher) collect(fd uintptr) bool {
+	var events [64]unix.EpollEvent
+	n, err := unix.EpollWait(int(fd), events[:], 0)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.EpollWait(int(fd), events[:], 0)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, e := range events[:max(n, 0)] {
+		id := ident(uint64(uint32(e.Pad))<<32 | uint64(uint32(e.Fd)))
+		if pe := w.peers[id]; pe != nil {
+			pe.deaf = true
+			w.doubted[id] = pe
+			w.pause = firstPause
+		}
+	}
+	return n != 0 // after a failure it is tried again
+}
+
+// listen has the end of the owner of a peer's bell be news.
+func (w *watcher) listen(id ident, pe *peer) {
+	e := unix.EpollEvent{Events: unix.EPOLLONESHOT, Fd: int32(uint32(id)), Pad: int32(uint32(id >> 32))}
+	if pe.bell < 0 || unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, pe.bell, &e) != nil {
+		pe.deaf = true
+		w.doubted[id] = pe
+		w.soon()
+	}
+}
+
+// look is a round that asks everything.
+func (w *watcher) look() {
+	w.mu.Lock()
+	for id, pe := range w.peers {
+		w.doubted[id] = pe
+	}
 	for p := range w.ports {
-		if !p.watched(func() {
-			p.rx.ctl.beat.Add(1)
-			if p.stirred.Swap(false) || !p.armed.Load() {
-				w.lookAtSenders(p)
-			}
-			p.mend()
-		}) {
+		p.entered.Store(true)
+	}
+	w.mu.Unlock()
+	w.round()
+}
+
+// round looks at what there is to be looked at.
+func (w *watcher) round() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.due = false
+	for p := range w.ports {
+		if p.entered.Swap(false) && !p.watched(func() { w.lookAtSenders(p) }) {
 			ringDoorbell(p.seg.doorbell) // Poll will find it
 		}
 	}
-	for id, pe := range w.peers {
-		if lockedByOther(pe.fd) {
+	for id, pe := range w.doubted {
+		if pe.alive() {
+			if !pe.deaf {
+				delete(w.doubted, id)
+			}
 			continue
 		}
 		w.directory.remove(pe.fd, segmentName(id.qpn()), id.gen())
 		w.directory.expectOrphans()
-		_ = unix.Close(pe.fd)
-		delete(w.peers, id)
+		w.forget(id, pe)
 		for p := range pe.with {
 			p.reportDeath(id)
 		}
@@ -99,7 +171,35 @@ func (w *watcher) look() {
 		w.mappings.dropIf(func(v *mapping) bool { return !w.directory.named(v) })
 	}
 	w.mappings.prune()
-	w.sleepIfIdle()
+	w.goOn()
+}
+
+// goOn sees to the next round, if there is to be one.
+func (w *watcher) goOn() {
+	wanted := len(w.doubted) > 0 || w.directory.roundsLeft.Load() > 0
+	for p := range w.ports {
+		wanted = wanted || p.entered.Load()
+	}
+	if !wanted {
+		w.pause = firstPause
+		return
+	}
+	w.due = true
+	w.again.Once(w.pause)
+	w.pause = min(4*w.pause, lastPause)
+}
+
+// soon has a round come at once. Any goroutine may call it.
+func (w *watcher) soon() { w.again.Once(0) }
+
+// doubt has the lock of a peer asked.
+func (w *watcher) doubt(id ident) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if pe := w.peers[id]; pe != nil {
+		w.doubted[id] = pe
+		w.soon()
+	}
 }
 
 // lookAtSenders follows the senders that have entered p's sender table since.
@@ -127,40 +227,62 @@ func (w *watcher) trace(p *port, id ident) {
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, errNoSegment):
 		p.reportDeath(id)
 	case err != nil: // out of descriptors, say: look again next time
-		p.stirred.Store(true)
+		p.entered.Store(true)
 	case s.hdr.ident() != id:
 		p.reportDeath(id)
 		s.close()
 	default:
-		w.followLocked(p, id, s.fd)
+		bell, err := w.directory.openDoorbell(id.gen(), unix.O_WRONLY)
+		if err != nil {
+			bell = -1
+		}
+		w.followLocked(p, id, s.fd, bell)
 	}
 }
 
-// follow reports the death of id to p. The watcher owns fd, id's segment file, from
-// now on.
-func (w *watcher) follow(p *port, id ident, fd int) {
+// follow reports the death of id to p. fd is id's segment file, bell its bell. The caller releases the peer.
+func (w *watcher) follow(p *port, id ident, fd, bell int) *peer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.followLocked(p, id, fd)
-	w.wake()
+	pe := w.followLocked(p, id, fd, bell)
+	pe.users.join()
+	return pe
 }
 
-func (w *watcher) followLocked(p *port, id ident, fd int) {
+func (w *watcher) followLocked(p *port, id ident, fd, bell int) *peer {
 	pe := w.peers[id]
-	if pe == nil {
-		pe = &peer{fd: fd, with: make(map[*port]struct{})}
+	switch {
+	case pe == nil:
+		pe = &peer{fd: fd, bell: bell, with: make(map[*port]struct{})}
+		pe.users.n.Store(1)
 		w.peers[id] = pe
-	} else {
+		w.listen(id, pe)
+	case pe.bell < 0 && bell >= 0:
 		_ = unix.Close(fd)
+		pe.bell, pe.deaf = bell, false
+		w.listen(id, pe)
+	default:
+		_ = unix.Close(fd)
+		if bell >= 0 {
+			_ = unix.Close(bell)
+		}
 	}
 	pe.with[p] = struct{}{}
+	return pe
+}
+
+// forget has the watcher know a peer no more.
+func (w *watcher) forget(id ident, pe *peer) {
+	delete(w.peers, id)
+	delete(w.doubted, id)
+	pe.release()
 }
 
 func (w *watcher) add(p *port) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ports[p] = struct{}{}
-	w.wake()
+	w.soon() // what create has found may be a dead process's
 }
 
 // drop forgets p. Afterwards the watcher does not touch its memory.
@@ -170,67 +292,27 @@ func (w *watcher) drop(p *port) {
 	delete(w.ports, p)
 	for id, pe := range w.peers {
 		if delete(pe.with, p); len(pe.with) == 0 {
-			_ = unix.Close(pe.fd)
-			delete(w.peers, id)
+			w.forget(id, pe)
 		}
 	}
 	if len(w.ports) == 0 {
-		w.setPeriod(0)
-		w.asleep.Store(true)
 		w.mappings.clear() // they would never be checked again
 	}
 }
 
 func (w *watcher) stop() {
-	_ = w.timer.Close()
+	_ = w.news.Close()
 	<-w.done
-}
-
-func (w *watcher) setPeriod(d time.Duration) {
-	ts := unix.NsecToTimespec(int64(d))
-	_ = unix.TimerfdSettime(w.timeFD, 0, &unix.ItimerSpec{Interval: ts, Value: ts}, nil)
-}
-
-// wake starts the timer if it is stopped.
-func (w *watcher) wake() {
-	if w.asleep.CompareAndSwap(true, false) {
-		w.setPeriod(watchPeriod)
-	}
-}
-
-// sleepIfIdle stops the timer if there is nothing to look at. What changes that calls wake.
-func (w *watcher) sleepIfIdle() {
-	if !w.idle() {
-		return
-	}
-	w.setPeriod(0)
-	w.asleep.Store(true)
-	if !w.idle() { // it changed before it could see that we sleep
-		w.wake()
-	}
-}
-
-// idle reports whether no queue pair or region of others is known, and all of our queue pairs
-// sleep. A sender that enters the table of one that sleeps rings, and does nothing else before
-// that would need us if it died.
-func (w *watcher) idle() bool {
-	return len(w.peers) == 0 && w.mappings.size() == 0 && w.directory.roundsLeft.Load() == 0 && !w.stirred()
-}
-
-// stirred reports whether a queue pair is awake, or was since the last look.
-func (w *watcher) stirred() bool {
-	for p := range w.ports {
-		if p.stirred.Load() || !p.armed.Load() {
-			return true
-		}
-	}
-	return false
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.again.Stop()
 }
 
 // orphans makes the watcher look for files of dead processes.
 func (w *watcher) orphans() {
 	w.directory.expectOrphans()
-	w.wake()
+	w.soon()
 }
 
 func (w *watcher) size() int {
@@ -239,13 +321,23 @@ func (w *watcher) size() int {
 	return len(w.ports)
 }
 
-// reportDeath reports the death of id to p and wakes it.
+// answer shows processes that ask that the owner runs, and has the watcher look at the sender table then: a
+// process that enters it asks.
+func (p *port) answer() {
+	if n := p.rx.ctl.asked.Load(); n != p.answered {
+		p.answered = n
+		p.rx.ctl.answered.Store(n)
+		p.entered.Store(true)
+		p.dev.watch.soon()
+	}
+}
+
+// reportDeath reports the death of id to p and wakes it, also if the dead has taken the sleeper's flag down
+// before it could ring.
 func (p *port) reportDeath(id ident) {
 	p.deaths.put(id)
-	parked := false
-	if !p.watched(func() { parked = p.rx.unpark() }) || parked {
-		ringDoorbell(p.seg.doorbell)
-	}
+	p.watched(func() { p.rx.unpark() })
+	ringDoorbell(p.seg.doorbell)
 }
 
 // watched calls f, which touches the port's own segment, from the watcher. False: that was
@@ -256,19 +348,6 @@ func (p *port) watched(f func()) bool {
 		return true
 	}
 	return guarded(f, func(ft fault) bool { return ft.in(p.seg.mem) })
-}
-
-// mend repairs what a dead sender or a bug may have left: a parked flag cleared by
-// a sender that died before it rang, or an invalid flag.
-func (p *port) mend() {
-	switch b := p.rx.ctl.state.Load(); {
-	case b == running:
-		if p.armed.Load() {
-			ringDoorbell(p.seg.doorbell)
-		}
-	case b != parked:
-		p.rx.ctl.state.CompareAndSwap(b, running)
-	}
 }
 
 // knownPeer is a queue pair that sent to us or to which we sent.
@@ -327,6 +406,7 @@ func (p *port) hear(entry int, who ident) {
 	if !ok {
 		a = knownPeer{qkey: p.rx.senders[entry].qkey.Load(), gid: p.rx.origins[entry].load()}
 		p.known[who] = a
+		p.answer() // it has entered our table
 	}
 	ah, ok := p.handles[a.gid]
 	if !ok {

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -267,6 +266,7 @@ func stand(args []string) error {
 		if st != device.StatusOK {
 			return fmt.Errorf("connect: %v", st)
 		}
+		l.ctl.state.Store(parked) // the owner has woken, and sleeps again
 		op := l.begin(&device.SendWR{Header: parcel(make([]byte, 100), 1), Begins: true}, 0)
 		for op.at != step(at) {
 			l.step(&op)
@@ -290,9 +290,13 @@ func TestKillAtStep(t *testing.T) {
 			p := portBehind(q)
 			require.True(t, q.Arm())
 			other := start(t, "stand", dir, at)
-			drain(p.seg.doorbell) // it rang when it entered, and we slept again
-			p.stirred.Store(true)
-			p.dev.watch.wake()
+			p.disarm() // it rang when it entered,
+			p.answer()
+			require.Eventually(t, func() bool { return watches(p.dev.watch) }, testenv.Hang, time.Millisecond)
+			if !q.Arm() { // and we sleep again, unless its packet is there
+				p.armed = true
+				p.rx.park()
+			}
 			other.kill()
 			ps := []unix.PollFd{{Fd: int32(q.FDs()[0]), Events: unix.POLLIN}}
 			n, err := unix.Poll(ps, 60_000)
@@ -324,32 +328,34 @@ func TestKillAtStep(t *testing.T) {
 
 func init() { roles["several"] = several }
 
-// armedTimer reports whether a timer descriptor will become readable, now or later.
-func armedTimer(t testing.TB, fd int) bool {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
-	require.NoError(t, err)
-	return !strings.Contains(string(text), "it_value: (0, 0)") || !strings.Contains(string(text), "it_interval: (0, 0)")
+// watches reports whether the watcher knows peers.
+func watches(w *watcher) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.peers) > 0
 }
 
-// TestIdleDeviceSleeps: a device whose queue pairs sleep, and that knows of nobody else, has no
-// timer set, so nothing wakes it. It looks again as soon as somebody sends to it, and
-// sleeps again when that one is gone.
+// rests reports whether the watcher waits for nothing but news.
+func rests(w *watcher) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.due
+}
+
+// TestIdleDeviceSleeps: a device has no timer set, whether its queue pairs are polled or sleep, also if it has
+// peers. The end of a peer is news, after which it rests again.
 func TestIdleDeviceSleeps(t *testing.T) {
 	dir := fabricDir(t)
 	q, _ := mustAttach(t, dir, device.QPConfig{QPN: testQPN, QKey: testQKey})
 	w := portBehind(q).dev.watch
-	asleep := func() bool { return !armedTimer(t, w.timeFD) }
-	require.True(t, armedTimer(t, w.timeFD), "a queue pair is polled")
-	require.True(t, q.Arm())
-	require.Eventually(t, asleep, time.Minute, time.Millisecond)
-
+	resting := func() bool { return rests(w) }
 	p := start(t, "flood", dir, 1)
 	got := false
 	for !got {
 		pollOnce(q, func(e device.Completion) { got = got || e.Op == device.OpRecv })
 	}
-	require.True(t, armedTimer(t, w.timeFD), "its lock is watched")
+	require.Eventually(t, func() bool { return watches(w) }, testenv.Hang, time.Millisecond)
+	require.Eventually(t, resting, testenv.Hang, time.Millisecond)
 	p.kill()
 	gone := false
 	for !gone {
@@ -362,8 +368,110 @@ func TestIdleDeviceSleeps(t *testing.T) {
 			}
 		})
 	}
-	require.True(t, q.Arm())
-	require.Eventually(t, asleep, time.Minute, time.Millisecond)
+	require.Eventually(t, resting, testenv.Hang, time.Millisecond)
+	require.False(t, watches(w))
+}
+
+// TestDeathIsNews: a survivor hears of a death whether it has sent or received, and polls or sleeps, and
+// has no timer set before; within 200 ms where that can be judged.
+func TestDeathIsNews(t *testing.T) {
+	for _, role := range []string{"flood", "hold"} {
+		for _, sleeps := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, sleeps=%v", role, sleeps), func(t *testing.T) {
+				dir := fabricDir(t)
+				var q device.QP
+				gone, got := false, false
+				take := func(e device.Completion) {
+					gone = gone || e.Op == device.OpGone
+					if got = got || e.Op == device.OpRecv; e.Op == device.OpRecv {
+						q.PostRecv([]int32{int32(e.ID)})
+					}
+				}
+				qpn := map[string]uint16{"flood": testQPN}[role]
+				q, ah := mustAttach(t, dir, device.QPConfig{QPN: qpn, QKey: testQKey})
+				w := portBehind(q).dev.watch
+				p := start(t, role, dir, testQKey)
+				if role == "flood" {
+					for !got {
+						pollOnce(q, take)
+					}
+				} else {
+					require.Equal(t, device.StatusOK, statusOf(t, q, &device.SendWR{AH: ah, QPN: testQPN, QKey: testQKey}))
+				}
+				require.Eventually(t, func() bool { return watches(w) && rests(w) }, testenv.Hang, time.Millisecond)
+				require.NoError(t, p.cmd.Process.Signal(unix.SIGSTOP)) // so that nothing comes any more
+				sleep := func() {
+					for sleeps && !q.Arm() {
+						pollOnce(q, take)
+					}
+				}
+				sleep()
+				began := clock.System.Now()
+				p.kill()
+				for !gone {
+					if sleeps {
+						n, err := unix.Poll([]unix.PollFd{{Fd: int32(q.FDs()[0]), Events: unix.POLLIN}}, int(testenv.Hang.Milliseconds()))
+						require.NoError(t, err)
+						require.Equal(t, 1, n)
+					}
+					pollOnce(q, take)
+					sleep()
+				}
+				after := clock.System.Now().Sub(began)
+				t.Logf("noticed after %v", after)
+				require.True(t, testenv.Short() || after < 200*time.Millisecond)
+			})
+		}
+	}
+}
+
+// TestInheritedBell: while another process has a dead one's bell, its death is no news. The probe that
+// calls Pulse finds it out.
+func TestInheritedBell(t *testing.T) {
+	dir := fabricDir(t)
+	q, ah := mustAttach(t, dir, device.QPConfig{QKey: 5})
+	p := start(t, "hold", dir, 7)
+	require.Equal(t, device.StatusOK, statusOf(t, q, &device.SendWR{AH: ah, QPN: testQPN, QKey: 7}))
+	port := portBehind(q)
+	bell, err := port.dev.directory.openDoorbell(port.links.get(testQPN).id.gen(), unix.O_RDONLY)
+	require.NoError(t, err)
+	defer unix.Close(bell)
+	p.kill()
+	gone := false
+	take := func(e device.Completion) { gone = gone || e.Op == device.OpGone }
+	for range 1000 {
+		pollOnce(q, take)
+	}
+	require.False(t, gone)
+	_, ok := q.Pulse(ah, testQPN)
+	require.True(t, ok, "nothing is known yet")
+	for !gone {
+		pollOnce(q, take)
+	}
+	_, ok = q.Pulse(ah, testQPN)
+	require.False(t, ok)
+}
+
+// TestPulseOfSleeper: a process that sleeps answers, and one that polls and gets nothing.
+func TestPulseOfSleeper(t *testing.T) {
+	dir := fabricDir(t)
+	q, _ := mustAttach(t, dir, device.QPConfig{QPN: testQPN})
+	other, ah := mustAttach(t, dir, device.QPConfig{})
+	require.Equal(t, device.StatusOK, statusOf(t, other, &device.SendWR{AH: ah, QPN: testQPN}))
+	for _, sleeps := range []bool{true, false} {
+		for sleeps && !q.Arm() {
+			pollOnce(q, func(device.Completion) {})
+		}
+		before, _ := other.Pulse(ah, testQPN)
+		require.True(t, !sleeps || readable(t, q.FDs()))
+		now, _ := other.Pulse(ah, testQPN)
+		require.Equal(t, before, now, "it does not run")
+		for range 2 * patienceOne {
+			pollOnce(q, func(device.Completion) {})
+		}
+		now, _ = other.Pulse(ah, testQPN)
+		require.NotEqual(t, before, now)
+	}
 }
 
 // several has two queue pairs, an unfinished one and a region, sends one packet by the first
