@@ -2,27 +2,45 @@ package efanet_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/api/efanet"
 )
 
-// each runs a benchmark on connections of both kinds to another process.
+// dialers open connections of the kinds that are compared.
+var dialers = []struct {
+	on   string
+	dial func(context.Context, string) (net.Conn, error)
+}{
+	{"efanet", efanet.Dial},
+	{"tcp", func(ctx context.Context, at string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", at)
+	}},
+	{"unix", func(ctx context.Context, at string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", at)
+	}},
+}
+
+// each runs a benchmark on connections of all kinds to another process.
 func each(b *testing.B, size int, f func(b *testing.B, c net.Conn, p []byte)) {
-	for on, dial := range map[string]func(context.Context, string) (net.Conn, error){
-		"efanet": efanet.Dial,
-		"tcp": func(ctx context.Context, at string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", at)
-		},
-	} {
-		b.Run("conn="+on, func(b *testing.B) {
-			at, _ := process(b, on)
-			c, err := dial(soon(b), at)
+	for _, d := range dialers {
+		b.Run("conn="+d.on, func(b *testing.B) {
+			at, _ := process(b, d.on)
+			c, err := d.dial(soon(b), at)
 			require.NoError(b, err)
 			defer c.Close()
 			_, err = fmt.Fprintf(c, "%08d", size)
@@ -57,4 +75,111 @@ func BenchmarkWrite(b *testing.B) {
 			}
 		}
 	})
+}
+
+// document is a JSON request and its reply.
+type document struct {
+	ID   int    `json:"id"`
+	Body string `json:"body"`
+}
+
+// BenchmarkJSON is JSON requests and their replies, of about size bytes each: on one connection and on eight to
+// another process, and within this process on eight. A switch is one of a thread's that waits, of both sides.
+func BenchmarkJSON(b *testing.B) {
+	for _, where := range []struct {
+		name  string
+		conns int
+		here  bool
+	}{{"conns=1", 1, false}, {"conns=8", 8, false}, {"conns=8,here", 8, true}} {
+		for _, size := range []int{64, 4 << 10, 64 << 10, 1 << 20} {
+			for _, d := range dialers {
+				b.Run(fmt.Sprintf("%s/size=%d/on=%s", where.name, size, d.on), func(b *testing.B) {
+					at, pid := "", 0
+					if where.here {
+						l, err := listenOn(d.on)
+						require.NoError(b, err)
+						defer l.Close()
+						go serveOn(l) //nolint:errcheck // it ends with the listener
+						at = l.Addr().String()
+					} else {
+						var cmd *exec.Cmd
+						at, cmd = process(b, d.on)
+						pid = cmd.Process.Pid
+					}
+					var conns []net.Conn
+					for range where.conns {
+						c, err := d.dial(soon(b), at)
+						require.NoError(b, err)
+						defer c.Close()
+						_, err = c.Write([]byte("json0000"))
+						require.NoError(b, err)
+						conns = append(conns, c)
+					}
+					askJSON(b, conns, size, pid)
+				})
+			}
+		}
+	}
+}
+
+// askJSON shares b.N requests out among connections.
+func askJSON(b *testing.B, conns []net.Conn, size, pid int) {
+	body := strings.Repeat("x", max(size-20, 1))
+	before := spentBy(pid)
+	b.ResetTimer()
+	var all sync.WaitGroup
+	for i, c := range conns {
+		n := b.N / len(conns)
+		if i < b.N%len(conns) {
+			n++
+		}
+		all.Go(func() {
+			to, from := json.NewEncoder(c), json.NewDecoder(c)
+			for id := range n {
+				var got document
+				if err := to.Encode(document{id, body}); err != nil {
+					b.Error(err)
+					return
+				}
+				if err := from.Decode(&got); err != nil || got.ID != id {
+					b.Errorf("reply %d to %d: %v", got.ID, id, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	after := spentBy(pid)
+	b.ReportMetric(float64(after.cpu-before.cpu)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(after.switches-before.switches)/float64(b.N), "switches/op")
+}
+
+// spent is what this process and another one have spent: processor time, and how often threads of theirs have waited.
+type spent struct {
+	cpu      time.Duration
+	switches int64
+}
+
+func spentBy(pid int) (s spent) {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it has no error
+	s = spent{time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw}
+	if pid == 0 {
+		return s
+	}
+	var t unix.Timespec
+	if unix.ClockGettime(int32(^pid<<3|2), &t) == nil { // the processor time of all threads of pid
+		s.cpu += time.Duration(t.Nano())
+	}
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	for _, t := range threads {
+		text, _ := os.ReadFile(t) // of a thread that has ended
+		if _, text, ok := strings.Cut(string(text), "\nvoluntary_ctxt_switches:"); ok {
+			var k int64
+			_, _ = fmt.Sscan(text, &k)
+			s.switches += k
+		}
+	}
+	return s
 }

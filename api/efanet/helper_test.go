@@ -3,6 +3,8 @@ package efanet_test
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -53,6 +55,10 @@ func serveConn(c net.Conn) {
 	if _, err := io.ReadFull(c, first[:]); err != nil {
 		return
 	}
+	if string(first[:4]) == "json" {
+		echoJSON(c)
+		return
+	}
 	size, err := strconv.Atoi(string(first[:]))
 	if err != nil {
 		return
@@ -70,9 +76,23 @@ func serveConn(c net.Conn) {
 	}
 }
 
+// echoJSON gives documents back.
+func echoJSON(c net.Conn) {
+	to, from := json.NewEncoder(c), json.NewDecoder(c)
+	for {
+		var d document
+		if from.Decode(&d) != nil || to.Encode(d) != nil {
+			return
+		}
+	}
+}
+
 func listenOn(on string) (net.Listener, error) {
-	if on == "tcp" {
+	switch on {
+	case "tcp":
 		return net.Listen("tcp", "127.0.0.1:0")
+	case "unix":
+		return net.Listen("unix", "@efanet-test-"+rand.Text())
 	}
 	return efanet.Listen(context.Background(), "")
 }
@@ -87,6 +107,11 @@ func serve(on string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
 		os.Exit(0)
 	}()
+	return serveOn(l)
+}
+
+// serveOn serves the connections of a listener.
+func serveOn(l net.Listener) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {
