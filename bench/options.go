@@ -23,7 +23,7 @@ Measures efactor beside its peers, in turns, and prints how they compare.
                   (0: 5, or 3 with -short and in cases beside the main ones)
   -time D         that a run's operations take (0s: 150ms, or 50ms with -short)
   -limit D        no case begins later (0s: 14m, or 1m45s with -short)
-  -progress MODE  efactor's: auto, manual, pinned or cooperative
+  -progress MODE  efactor's: auto, manual or pinned
                   (as the case has it: manual where processes spin, else auto)
   -json           one object a line instead of the table
   -png DIR        plots of latency and bandwidth over the size, too

@@ -29,11 +29,9 @@ const (
 	// ProgressManual lets the goroutine that waits poll the device itself, and
 	// a helper when nobody waits. Lowest latency, and best on few cores.
 	ProgressManual = shard.Manual
-	// ProgressCooperative has a goroutine poll, which sleeps early.
-	ProgressCooperative = shard.Cooperative
 )
 
-// ParseProgress reads "auto", "pinned", "manual" or "cooperative".
+// ParseProgress reads "auto", "pinned" or "manual".
 func ParseProgress(s string) (_ Progress, err error) {
 	defer formed("parse progress", &err)
 	return shard.ParseMode(s)

@@ -242,7 +242,7 @@ func arrivesAsleep(t *testing.T, mode efa.Progress, wait time.Duration) bool {
 // receiver whose program makes no call after it posted a receive answers HANDSHAKE,
 // receives, and serves what others write and read.
 func TestProgressWithoutCalls(t *testing.T) {
-	for _, mode := range []efa.Progress{efa.ProgressPinned, efa.ProgressManual, efa.ProgressCooperative} {
+	for _, mode := range []efa.Progress{efa.ProgressPinned, efa.ProgressManual} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			ctx := testContext(t)
 			f := newFabric(t, sim.Config{})

@@ -129,7 +129,7 @@ func panicOfDriver(t *testing.T, direct bool) {
 // TestPanicOfInjected: of messages that are injected, with a driver that panics, each has one outcome,
 // whether the goroutine that injects runs the shard itself or not.
 func TestPanicOfInjected(t *testing.T) {
-	for _, p := range []efa.Progress{efa.ProgressManual, efa.ProgressCooperative} {
+	for _, p := range []efa.Progress{efa.ProgressManual, efa.ProgressPinned} {
 		t.Run(p.String(), func(t *testing.T) {
 			d := &buggy{Device: newDevice(t, newFabric(t, sim.Config{InOrder: true}))}
 			dom := domainOn(t, d, efa.DomainConfig{Progress: p})

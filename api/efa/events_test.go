@@ -353,7 +353,7 @@ func TestRemoteWriteUnusedRoom(t *testing.T) {
 	for name, dev := range someDevices(t) {
 		t.Run(name, func(t *testing.T) {
 			const depth = 4
-			a, b := lab{dev: dev, depth: depth, mode: efa.ProgressCooperative}.open(t)
+			a, b := lab{dev: dev, depth: depth, mode: efa.ProgressPinned}.open(t)
 			m := alloc(t, b, 64, remote)
 			b.ep.BreakOff(depth, func() {
 				require.NoError(t, a.ep.Memory(a.peer, m.Remote()).Write(testContext(t), pattern(8), efa.Data(1), efa.Complete(efa.Delivered)))

@@ -248,7 +248,7 @@ func TestQuietAndCounters(t *testing.T) {
 // or with what came and the reason.
 func TestReadN(t *testing.T) {
 	const depth, n = 4, 50
-	a, b := lab{depth: depth, mode: efa.ProgressCooperative}.open(t)
+	a, b := lab{depth: depth, mode: efa.ProgressPinned}.open(t)
 	ctx, q := testContext(t), b.ep.RecvQueue()
 	m := alloc(t, b, 64, remote)
 	write := func(i int) error {

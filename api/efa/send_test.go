@@ -22,7 +22,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-var modes = []efa.Progress{efa.ProgressManual, efa.ProgressCooperative, efa.ProgressPinned}
+var modes = []efa.Progress{efa.ProgressManual, efa.ProgressPinned}
 
 // TestSizes moves messages on both sides of each switch point, with the receive
 // posted first and with the message first, in each progress mode.

@@ -31,7 +31,7 @@ srun or another launcher has started.
   -alg NAME       the algorithm, where there is a choice        (as package coll)
   -ranks N        processes to start                                          (2)
   -device NAME    what Config.DeviceName takes, auto too         (as api/launch)
-  -progress MODE  auto, manual, pinned or cooperative                      (auto)
+  -progress MODE  auto, manual or pinned                                   (auto)
   -json           JSON instead of the table
   -png FILE       a plot, too
   -cpuprofile F   profiles of the measuring, to F.RANK

@@ -43,7 +43,7 @@ func main() {
 	flag.DurationVar(&c.Time, "time", 300*time.Millisecond, "of a run, about, if there is no -count")
 	flag.IntVar(&c.Rounds, "rounds", 7, "`times` that each system runs at each size")
 	flag.StringVar(&c.Device, "device", "shm", "what Config.DeviceName takes; sim: both sides in one process")
-	flag.StringVar(&c.Progress, "progress", "auto", "auto, manual, pinned or cooperative")
+	flag.StringVar(&c.Progress, "progress", "auto", "auto, manual or pinned")
 	flag.StringVar(&c.CPUProfile, "cpuprofile", "", "profiles of efactor's last run, to `file`.RANK")
 	flag.BoolVar(&c.JSON, "json", false, "JSON instead of the table")
 	flag.Parse()

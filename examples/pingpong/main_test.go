@@ -76,7 +76,7 @@ func TestWithoutArguments(t *testing.T) {
 }
 
 func TestEveryModeChecked(t *testing.T) {
-	for _, mode := range []string{"manual", "pinned", "cooperative"} {
+	for _, mode := range []string{"manual", "pinned"} {
 		for _, kind := range []string{"-m=msg", "-m=tagged", "-tagged"} {
 			for _, size := range []string{"1", "8k", "70000"} {
 				out, log, err := run(t, "-progress", mode, kind, "-S", size, "-c", "-I", "5")
@@ -260,7 +260,7 @@ func TestBadFlags(t *testing.T) {
 		"-I 0":                   "-I 0: want 1 to",
 		"-warmup -1":             "-warmup -1: want 0 to",
 		"-m rma":                 "-m rma: want msg or tagged",
-		"-progress fast":         "-progress fast: want auto, manual, pinned or cooperative",
+		"-progress fast":         "-progress fast: want auto, manual or pinned",
 		"-server host":           "-server waits for a client and takes no host (host)",
 		"-B 1":                   "-B, -P and -6 are for -server and for a host to connect to",
 		"-server -P 5":           "-P is for the client",

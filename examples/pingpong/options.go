@@ -100,7 +100,7 @@ func parse(args []string) (*options, error) {
 		errs = append(errs, fmt.Errorf("-S: %w", err))
 	}
 	if o.Progress, err = efa.ParseProgress(*progress); err != nil {
-		errs = append(errs, fmt.Errorf("-progress %s: want auto, manual, pinned or cooperative", *progress))
+		errs = append(errs, fmt.Errorf("-progress %s: want auto, manual or pinned", *progress))
 	}
 	return o, errors.Join(append(errs, o.check(given))...)
 }

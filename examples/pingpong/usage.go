@@ -21,7 +21,7 @@ As fi_pingpong's; -I, -S, -c, -m, -f and -e must be the same on both sides:
 
 Further:
   -device name    shm, shm:DIR..., of shared memory with ?host=NAME for another GID (shm)
-  -progress mode  auto, manual, pinned or cooperative (auto)
+  -progress mode  auto, manual or pinned (auto)
   -tagged         same as -m tagged
   -warmup n       messages each way that go before each size, and are not counted; the same
                   on both sides (of -I a tenth with both processes on this host, else 0)

@@ -16,7 +16,7 @@ import (
 
 // BenchmarkPost streams messages from another goroutine, at most a window ahead.
 func BenchmarkPost(b *testing.B) {
-	for _, mode := range []shard.Mode{shard.Cooperative, shard.Pinned} {
+	for _, mode := range []shard.Mode{shard.Manual, shard.Pinned} {
 		b.Run("mode="+mode.String(), func(b *testing.B) {
 			s := newShard(b, shard.Config{Mode: mode})
 			const window = 512

@@ -106,11 +106,9 @@ const (
 	// Manual lets the goroutine that waits run the shard; while none waits, a helper
 	// does.
 	Manual
-	// Cooperative runs the shard on an ordinary goroutine.
-	Cooperative
 )
 
-var modeNames = [...]string{Auto: "auto", Pinned: "pinned", Manual: "manual", Cooperative: "cooperative"}
+var modeNames = [...]string{Auto: "auto", Pinned: "pinned", Manual: "manual"}
 
 func (m Mode) String() string {
 	if int(m) < len(modeNames) {

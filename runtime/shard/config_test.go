@@ -10,7 +10,7 @@ import (
 )
 
 func TestModeNames(t *testing.T) {
-	for _, m := range []Mode{Auto, Pinned, Manual, Cooperative} {
+	for _, m := range []Mode{Auto, Pinned, Manual} {
 		got, err := ParseMode(m.String())
 		require.NoError(t, err)
 		require.Equal(t, m, got)
@@ -32,7 +32,7 @@ func TestAutoMode(t *testing.T) {
 		{Auto, 64, 2, Manual, "GOMAXPROCS 2"},
 		{Auto, 4, 3, Pinned, "4 CPUs"},
 		{Pinned, 1, 1, Pinned, "configured"},
-		{Cooperative, 64, 64, Cooperative, "configured"},
+		{Manual, 64, 64, Manual, "configured"},
 	} {
 		got, why := c.mode.resolve(c.cpus, c.procs)
 		require.Equal(t, c.want, got, c)

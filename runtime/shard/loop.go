@@ -8,15 +8,9 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// loop is the goroutine that owns a pinned or cooperative shard.
-type loop struct {
-	s      *Shard
-	pinned bool
-}
-
-func (l *loop) run() {
-	s := l.s
-	for i := 1; ; i++ {
+// loop is the goroutine of a pinned shard that is lent to none.
+func (s *Shard) loop() {
+	for {
 		n := s.idling.turn(s)
 		switch {
 		case s.closing.Load():
@@ -24,15 +18,10 @@ func (l *loop) run() {
 			return
 		case n > 0:
 			s.idling.reset()
-			if !l.pinned && i%64 == 0 {
-				runtime.Gosched()
-			}
 		case s.idling.longEnough(&s.clock):
 			s.sleeper.sleep(false)
-		case l.pinned:
-			s.idling.relaxPinned(&s.clock)
 		default:
-			s.idling.relax(&s.clock)
+			s.idling.relaxPinned(&s.clock)
 		}
 	}
 }

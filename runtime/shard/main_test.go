@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var modes = []shard.Mode{shard.Pinned, shard.Manual, shard.Cooperative}
+var modes = []shard.Mode{shard.Pinned, shard.Manual}
 
 // note is a message with a number, and something to do on the shard.
 type note struct {

@@ -77,7 +77,7 @@ func New(cfg Config) (*Shard, error) {
 	if s.external {
 		s.mode, s.modeReason = Manual, "external: its creator turns it"
 	}
-	s.lent = (s.mode == Manual || s.mode == Cooperative) && !s.external
+	s.lent = s.mode == Manual && !s.external
 	if s.mode == Pinned && !cfg.alone && fewCores() {
 		s.lent, s.modeReason = true, s.modeReason+", lent to goroutines that wait since processors are few"
 	}
@@ -125,8 +125,8 @@ func (s *Shard) Rand() *rand.Rand { return s.rand }
 func (s *Shard) OnShard() bool { return s.owner.isCaller() }
 
 // Adopt makes the calling goroutine the owner, which may call Turn and all that is
-// marked "shard only". It reports false if there is an owner already; cooperative shards,
-// and pinned ones that are not lent, always have theirs.
+// marked "shard only". It reports false if there is an owner already; a pinned
+// shard that is not lent always has its own.
 func (s *Shard) Adopt() bool { return s.owner.acquire() }
 
 // Release gives up what Adopt took. On a manual shard a parked waiter, or the
@@ -275,8 +275,7 @@ func (l *lifetime) run(ready chan<- error) {
 	}
 	s.owner.set()
 	ready <- nil
-	loop := loop{s: s, pinned: s.mode == Pinned}
-	loop.run()
+	s.loop()
 }
 
 // open gets the descriptors that the mode needs.

@@ -23,8 +23,8 @@ const (
 )
 
 // sleeper puts the goroutine to sleep that sleeps for the shard, in ppoll over an
-// eventfd and the pollers' descriptors: the loop of a pinned or cooperative shard, the
-// helper of a manual one. That goroutine uses it; wake and wakeHelper may be called by
+// eventfd and the pollers' descriptors: a waiter of a lent shard
+// or its helper, or the loop of one that is not lent. That goroutine uses it; wake and wakeHelper may be called by
 // any.
 type sleeper struct {
 	s         *Shard

@@ -64,7 +64,7 @@ func TestSharedPropsKeepApart(t *testing.T) {
 
 // A producer that panics fails the spawn and nothing else.
 func TestProducerPanics(t *testing.T) {
-	s := newShard(t, shard.Config{Mode: shard.Cooperative})
+	s := newShard(t, shard.Config{})
 	var got []any
 	_, err := s.Spawn("bad", func() actor.Actor { panic(errors.New("no actor today")) })
 	require.ErrorContains(t, err, "no actor today")

@@ -277,7 +277,7 @@ func TestDrive(t *testing.T) {
 	}
 	require.Zero(t, s.Drive(), "it is ours")
 	s.Release()
-	other := newShard(t, shard.Config{Mode: shard.Cooperative})
+	other := newShard(t, shard.Alone(shard.Config{Mode: shard.Pinned}))
 	require.Zero(t, other.Drive())
 }
 
@@ -314,7 +314,7 @@ func TestClaim(t *testing.T) {
 	require.Equal(t, 1, p.taken)
 	s.Release()
 
-	pinned := newShard(t, shard.Config{Mode: shard.Cooperative})
+	pinned := newShard(t, shard.Alone(shard.Config{Mode: shard.Pinned}))
 	require.False(t, pinned.Claim())
 }
 
@@ -405,7 +405,7 @@ func TestHandOverElsewhere(t *testing.T) {
 	for _, cfg := range []shard.Config{
 		{Mode: shard.Manual, Grace: time.Microsecond, Spin: time.Microsecond},
 		{Mode: shard.Manual, Grace: time.Hour, Spin: time.Microsecond},
-		{Mode: shard.Cooperative},
+		shard.Alone(shard.Config{Mode: shard.Pinned}),
 		{Mode: shard.Pinned, Spin: time.Microsecond},
 	} {
 		t.Run(cfg.Mode.String(), func(t *testing.T) {

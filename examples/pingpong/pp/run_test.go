@@ -17,7 +17,7 @@ import (
 )
 
 func TestEverySizeChecked(t *testing.T) {
-	for _, mode := range []efa.Progress{efa.ProgressManual, efa.ProgressCooperative, efa.ProgressPinned} {
+	for _, mode := range []efa.Progress{efa.ProgressManual, efa.ProgressPinned} {
 		for _, tagged := range []bool{false, true} {
 			t.Run(mode.String()+map[bool]string{false: "/msg", true: "/tagged"}[tagged], func(t *testing.T) {
 				cfg := Config{
@@ -170,9 +170,9 @@ func TestInfo(t *testing.T) {
 	require.Regexp(t, "^"+dir+` carries the traffic \(MTU 8760\), progress is (manual|pinned) \(auto: .+\)$`, s.Info().String())
 	require.NoError(t, s.Close())
 
-	s, err = Open(within(t), Config{Device: dir, Progress: efa.ProgressCooperative})
+	s, err = Open(within(t), Config{Device: dir, Progress: efa.ProgressManual})
 	require.NoError(t, err)
-	require.Contains(t, s.Info().String(), "progress is cooperative (configured)")
+	require.Contains(t, s.Info().String(), "progress is manual (configured)")
 	require.NoError(t, s.Close())
 }
 
