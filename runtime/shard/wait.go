@@ -22,8 +22,10 @@ import (
 //     takes the seat, of which there is one. If another waiter has the seat, it parks.
 //   - Who sleeps owns nothing. A goroutine that drives the shard meanwhile lets the
 //     sleeper sleep if there is nothing left to do, and wakes it otherwise.
+//   - A driver that has woken others lets them run first, and comes back. Until then they use the shard and wait in
+//     the list: Shard.coming.
 //   - A driver that leaves, also the seat, wakes a parked waiter to drive. With none, it wakes the
-//     helper if the helper sleeps without a time limit.
+//     helper if the helper sleeps without a time limit. While one is coming it wakes none.
 //   - The helper takes a shard that was neither owned nor driven during one of its
 //     intervals, which get longer while others drive, unless a waiter has the seat. It gives way to a waiter within
 //     a turn, and sleeps in the seat.
@@ -142,6 +144,14 @@ func (w *wait) drive() (parked bool, err error) {
 			return false, context.Cause(w.ctx)
 		case n > 0:
 			s.idling.busy(&s.clock)
+			if s.woke && !w.letRun() {
+				return false, errAgain
+			}
+		case s.waiters.takeWant() && !w.letRun():
+			return false, errAgain
+		case s.coming.Load():
+			w.sig.here = false
+			return w.line(), nil
 		case s.idling.longEnough(&s.clock):
 			w.sig.here = false // others may take the shard, and set it
 			mine, parked, err := w.sleep()
@@ -149,10 +159,39 @@ func (w *wait) drive() (parked bool, err error) {
 				return parked, err
 			}
 			w.sig.here = true
-		default:
-			s.idling.relax(&s.clock)
+		case s.idling.relax(&s.clock) && !w.letRun():
+			return false, errAgain
 		}
 	}
+}
+
+// letRun lets others have the shard first: goroutines that the turn has woken, which run on this processor, or one that
+// asks for it. Each then waits without running it, since the caller comes back. It reports whether the caller owns the
+// shard again.
+func (w *wait) letRun() bool {
+	s := w.s
+	s.woke, w.sig.here = false, false
+	if s.coming.Load() {
+		s.Release()
+	} else {
+		s.coming.Store(true)
+		s.owner.release()
+		runtime.Gosched()
+		s.coming.Store(false) // before it looks whether the shard is free
+	}
+	if !s.owner.acquire() {
+		return false
+	}
+	w.sig.here = true
+	return true
+}
+
+// line parks the caller, who owns the shard, in the list of waiters and gives the shard up. It reports false if
+// the signal is set.
+func (w *wait) line() bool {
+	parked := w.s.waiters.add(w.sig, w.s)
+	w.s.Release()
+	return parked
 }
 
 // release gives up the shard, which the caller has run.
@@ -167,12 +206,7 @@ func (w *wait) release() {
 func (w *wait) sleep() (mine, parked bool, err error) {
 	s, z := w.s, &w.s.sleeper
 	if !z.sit() { // another waiter sleeps for the shard, or is about to take it
-		if !s.waiters.add(w.sig, s) {
-			s.Release()
-			return false, false, nil
-		}
-		s.Release()
-		return false, true, nil
+		return false, w.line(), nil
 	}
 	s.parking.announce()
 	timeout, ok := z.ready()
@@ -253,7 +287,11 @@ func (w *wait) park() error {
 func (w *wait) blocked() (again bool, err error) {
 	select {
 	case <-w.sig.ch:
-		return !w.sig.IsSet(), nil
+		set := w.sig.IsSet()
+		if w.came() && set && w.s.owner.free() {
+			w.s.handOver()
+		}
+		return !set, nil
 	case <-w.ctx.Done():
 		err = context.Cause(w.ctx)
 	case <-w.s.life.done:
@@ -263,12 +301,23 @@ func (w *wait) blocked() (again bool, err error) {
 		return false, err
 	}
 	<-w.sig.ch
+	if w.came() && w.s.owner.free() {
+		w.s.handOver() // the token was for driving the shard, but this goroutine leaves
+	}
 	if w.sig.IsSet() {
 		return false, nil
 	}
-	// The token was for driving the shard, but this goroutine leaves.
-	w.s.handOver()
 	return false, err
+}
+
+// came reports whether the token was for driving the shard. Then the caller is to look whether that is free.
+func (w *wait) came() bool {
+	if !w.sig.called {
+		return false
+	}
+	w.sig.called = false
+	w.s.coming.Store(false)
+	return true
 }
 
 // asOwner waits in the goroutine that owns the shard by its own Adopt.
@@ -353,8 +402,11 @@ func (s *Shard) makeWay() {
 	}
 }
 
-// handOver finds a goroutine to look after a shard that its driver has left.
+// handOver finds a goroutine to look after a shard that its driver has left, unless one is on its way.
 func (s *Shard) handOver() {
+	if s.coming.Load() {
+		return
+	}
 	if s.waiters.parked.Load() != 0 && s.waiters.wakeOne() {
 		return
 	}
@@ -442,6 +494,8 @@ func (w *waiters) wakeOne() bool {
 		g := w.first
 		w.unlink(g)
 		if g.unpark() {
+			g.called = true
+			g.s.coming.Store(true)
 			g.token()
 			return true
 		}
@@ -455,7 +509,8 @@ func (w *waiters) wakeOne() bool {
 type Signal struct {
 	state atomic.Uint64
 
-	here bool // its waiter runs the shard; the shard owner's
+	here   bool // its waiter runs the shard; the shard owner's
+	called bool // the token is for driving the shard
 
 	// Written by the waiter before it parks, read by the goroutine that finds it parked.
 	s    *Shard
