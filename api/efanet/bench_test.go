@@ -86,6 +86,16 @@ type document struct {
 // BenchmarkJSON is JSON requests and their replies, of about size bytes each: on one connection and on eight to
 // another process, and within this process on eight. A switch is one of a thread's that waits, of both sides.
 func BenchmarkJSON(b *testing.B) {
+	everywhere(b, func(int) string { return "json0000" }, askJSON)
+}
+
+// BenchmarkBytes is BenchmarkJSON without JSON, which takes most of the time of long documents.
+func BenchmarkBytes(b *testing.B) {
+	everywhere(b, func(size int) string { return fmt.Sprintf("e%07d", size) }, askBytes)
+}
+
+// everywhere runs a benchmark with all numbers of connections and all sizes, on connections that begin with hello.
+func everywhere(b *testing.B, hello func(size int) string, ask func(c net.Conn, size, n int) error) {
 	for _, where := range []struct {
 		name  string
 		conns int
@@ -111,20 +121,19 @@ func BenchmarkJSON(b *testing.B) {
 						c, err := d.dial(soon(b), at)
 						require.NoError(b, err)
 						defer c.Close()
-						_, err = c.Write([]byte("json0000"))
+						_, err = io.WriteString(c, hello(size))
 						require.NoError(b, err)
 						conns = append(conns, c)
 					}
-					askJSON(b, conns, size, pid)
+					askAll(b, conns, size, pid, ask)
 				})
 			}
 		}
 	}
 }
 
-// askJSON shares b.N requests out among connections.
-func askJSON(b *testing.B, conns []net.Conn, size, pid int) {
-	body := strings.Repeat("x", max(size-20, 1))
+// askAll shares b.N requests out among connections.
+func askAll(b *testing.B, conns []net.Conn, size, pid int, ask func(c net.Conn, size, n int) error) {
 	before := spentBy(pid)
 	b.ResetTimer()
 	var all sync.WaitGroup
@@ -134,17 +143,8 @@ func askJSON(b *testing.B, conns []net.Conn, size, pid int) {
 			n++
 		}
 		all.Go(func() {
-			to, from := json.NewEncoder(c), json.NewDecoder(c)
-			for id := range n {
-				var got document
-				if err := to.Encode(document{id, body}); err != nil {
-					b.Error(err)
-					return
-				}
-				if err := from.Decode(&got); err != nil || got.ID != id {
-					b.Errorf("reply %d to %d: %v", got.ID, id, err)
-					return
-				}
+			if err := ask(c, size, n); err != nil {
+				b.Error(err)
 			}
 		})
 	}
@@ -153,6 +153,34 @@ func askJSON(b *testing.B, conns []net.Conn, size, pid int) {
 	after := spentBy(pid)
 	b.ReportMetric(float64(after.cpu-before.cpu)/float64(b.N), "cpu-ns/op")
 	b.ReportMetric(float64(after.switches-before.switches)/float64(b.N), "switches/op")
+}
+
+func askJSON(c net.Conn, size, n int) error {
+	to, from := json.NewEncoder(c), json.NewDecoder(c)
+	body := strings.Repeat("x", max(size-20, 1))
+	for id := range n {
+		var got document
+		if err := to.Encode(document{id, body}); err != nil {
+			return err
+		}
+		if err := from.Decode(&got); err != nil || got.ID != id {
+			return fmt.Errorf("reply %d to %d: %w", got.ID, id, err)
+		}
+	}
+	return nil
+}
+
+func askBytes(c net.Conn, size, n int) error {
+	p := make([]byte, size)
+	for range n {
+		if _, err := c.Write(p); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // spent is what this process and another one have spent: processor time, and how often threads of theirs have waited.

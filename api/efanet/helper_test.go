@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,8 +48,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serveConn serves one connection. The first 8 digits are the size of its messages, which from
-// 64 KiB on have no reply.
+// serveConn serves one connection. The first 8 bytes are "json", for documents, or the size of its messages, which from
+// 64 KiB on have a reply only if an "e" precedes the size.
 func serveConn(c net.Conn) {
 	defer c.Close()
 	var first [8]byte
@@ -59,7 +60,8 @@ func serveConn(c net.Conn) {
 		echoJSON(c)
 		return
 	}
-	size, err := strconv.Atoi(string(first[:]))
+	digits, echoes := strings.CutPrefix(string(first[:]), "e")
+	size, err := strconv.Atoi(digits)
 	if err != nil {
 		return
 	}
@@ -68,7 +70,7 @@ func serveConn(c net.Conn) {
 		if _, err := io.ReadFull(c, p); err != nil {
 			return
 		}
-		if size < 64<<10 {
+		if echoes || size < 64<<10 {
 			if _, err := c.Write(p); err != nil {
 				return
 			}
