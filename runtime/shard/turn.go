@@ -365,27 +365,6 @@ func (s *Shard) TurnTime() clock.Time {
 // Claim adopts a lent shard: a manual one, or a pinned one where processors are few. It
 // reports false if the shard has an owner, is closing, or is not lent. Run and Release come
 // then, or RunAndWait. What follows Release is left to the helper if no goroutine waits.
-//
-// A driver that has nothing to do gives the shard up for a moment, which takes less than to hand over what is to be
-// done and to wait for it.
 func (s *Shard) Claim() bool {
-	return s.claims.Load() && (s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg()) || s.ask())
+	return s.claims.Load() && s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())
 }
-
-// ask is Claim of a shard that has an owner.
-func (s *Shard) ask() bool {
-	if procs.Load() == 1 || s.OnShard() {
-		return false
-	}
-	s.waiters.want()
-	for range askLooks {
-		pause()
-		if s.owner.acquire() {
-			return true
-		}
-	}
-	return false
-}
-
-// askLooks is how often ask looks: some turns without work.
-const askLooks = 32

@@ -53,7 +53,7 @@ func (s *Shard) Wait(ctx context.Context, sig *Signal) error {
 	case s.OnShard():
 		return w.asOwner()
 	}
-	if w.watch(false) {
+	if w.watch() {
 		return nil
 	}
 	return w.park()
@@ -99,7 +99,7 @@ func (w *wait) manual(mine bool) error {
 			if !parked {
 				return err
 			}
-		case w.watch(true):
+		case w.glance():
 			return nil
 		case s.owner.free():
 			continue
@@ -147,8 +147,6 @@ func (w *wait) drive() (parked bool, err error) {
 			if s.woke && !w.letRun() {
 				return false, errAgain
 			}
-		case s.waiters.takeWant() && !w.letRun():
-			return false, errAgain
 		case s.coming.Load():
 			w.sig.here = false
 			return w.line(), nil
@@ -165,9 +163,8 @@ func (w *wait) drive() (parked bool, err error) {
 	}
 }
 
-// letRun lets others have the shard first: goroutines that the turn has woken, which run on this processor, or one that
-// asks for it. Each then waits without running it, since the caller comes back. It reports whether the caller owns the
-// shard again.
+// letRun lets other goroutines run first, on this processor: those that the turn has woken find the shard free, and then
+// wait without running it, since the caller comes back. It reports whether the caller owns the shard again.
 func (w *wait) letRun() bool {
 	s := w.s
 	s.woke, w.sig.here = false, false
@@ -249,29 +246,29 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 // errAgain: the waiter has lost the shard while it slept.
 var errAgain = errors.New("shard: look for the shard")
 
-// watch polls the signal for a short while, and reports whether it was set. With adopt
-// it also ends when the shard has no owner.
-func (w *wait) watch(adopt bool) bool {
-	s := w.s
+// watch polls the signal for a short while, and reports whether it was set.
+func (w *wait) watch() bool {
 	began := clock.System.Now()
-	for i := 1; ; i++ {
-		if w.sig.IsSet() {
-			return true
-		}
-		if adopt {
-			if s.owner.free() {
-				return false
-			}
-			if s.waiters.wanted.Load() == 0 {
-				s.waiters.want()
-			}
-		}
-		if i%16 == 0 && (w.ctx.Err() != nil || s.closing.Load() || clock.System.Now().Sub(began) > watchSpin) {
+	for i := 1; !w.sig.IsSet(); i++ {
+		if i%16 == 0 && (w.ctx.Err() != nil || w.s.closing.Load() || clock.System.Now().Sub(began) > watchSpin) {
 			return false
 		}
 		runtime.Gosched()
 	}
+	return true
 }
+
+// glance waits a moment for the signal or for the shard, which has an owner, and reports whether the signal was set. Its
+// processor is for those that have something to do: if a waiter drives the shard the wait may be long.
+func (w *wait) glance() bool {
+	for i := 0; i < glances && !w.sig.IsSet() && !w.s.owner.free(); i++ {
+		pause()
+	}
+	return w.sig.IsSet()
+}
+
+// glances is how often glance looks: a few turns without work.
+const glances = 32
 
 // park waits for the signal without running anything.
 func (w *wait) park() error {
