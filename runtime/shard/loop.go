@@ -19,7 +19,7 @@ func (s *Shard) loop() {
 		case n > 0:
 			s.idling.reset()
 		case s.idling.longEnough(&s.clock):
-			s.sleeper.sleep(false)
+			s.sleeper.park()
 		default:
 			s.idling.relaxPinned(&s.clock)
 		}
@@ -61,41 +61,32 @@ func (h *helper) run() {
 				continue
 			}
 		}
-		if s.sleeper.helperOff.Load() {
-			s.sleeper.standOff()
-			h.interval = min(maxInterval, h.most)
-		}
 		s.sleeper.standBy(h.interval)
 		h.interval = min(2*h.interval, h.most)
 	}
 }
 
-// look serves the shard if it was left to the helper or not driven since the last look,
-// and leaves it to its drivers otherwise. The caller owns the shard; look gives it up.
+// look serves the shard if it was left to the helper or not driven since the last look, rests if a waiter
+// sleeps for the shard, and leaves it to its drivers otherwise. The caller owns the shard; look gives it up.
 func (h *helper) look() {
 	s := h.s
-	if h.most = max(maxInterval, s.grace); s.drives-h.seen >= manyDrives {
-		h.most = max(longInterval, s.grace)
-	}
-	if s.sleeper.seat.Load() == seatWaiter {
-		if s.drives == h.seen {
-			s.sleeper.helperOff.Store(true) // before the sleeper looks for it, when it leaves
-			if s.sleeper.seat.Load() != seatWaiter {
-				s.sleeper.helperOff.Store(false)
-			}
+	switch {
+	case s.sleeper.seat.Load() == seatWaiter:
+		h.interval = s.grace
+		if s.sleeper.rest() {
+			h.serve()
 		}
-		h.seen = s.drives
-		s.makeWay()
-		return
-	}
-	if s.drives == h.seen {
+	case s.drives == h.seen:
 		h.interval = s.grace
 		h.serve()
-		return
+	default:
+		if h.most = max(maxInterval, s.grace); s.drives-h.seen >= manyDrives {
+			h.most = max(longInterval, s.grace)
+		}
+		h.seen, h.interval = s.drives, min(h.interval, h.most)
+		s.clock.expire() // so the time that drivers see is no older than an interval
+		s.makeWay()
 	}
-	h.seen, h.interval = s.drives, min(h.interval, h.most)
-	s.clock.expire() // so the time that drivers see is no older than an interval
-	s.makeWay()
 }
 
 // serve runs the shard until another goroutine may want it.
@@ -104,28 +95,24 @@ func (h *helper) serve() {
 	s.idling.reset()
 	s.clock.expire()
 	s.woke = false
+	h.seen = s.drives
 	for {
-		h.seen = s.drives
 		n := s.idling.turn(s)
 		switch {
-		case s.closing.Load():
-			s.makeWay()
-			return
 		case s.woke || s.waiters.wanted.Load() != 0:
 			// Let them run on this processor, now.
 			s.makeWay()
 			runtime.Gosched()
 			return
+		case s.drives != h.seen || s.closing.Load(): // driven while the helper rested
+			h.seen = s.drives
+			s.makeWay()
+			return
 		case n > 0:
 			s.idling.busy(&s.clock)
 		case !s.idling.longEnough(&s.clock):
 			h.relax()
-		case !s.sleeper.sleep(true):
-			return
-		case s.drives != h.seen:
-			// Driven during the sleep, and left: perhaps only for a moment.
-			h.seen = s.drives
-			s.makeWay()
+		case !s.sleeper.rest():
 			return
 		}
 	}

@@ -130,15 +130,20 @@ func (s *Shard) OnShard() bool { return s.owner.isCaller() }
 // shard that is not lent always has its own.
 func (s *Shard) Adopt() bool { return s.owner.acquire() }
 
-// Release gives up what Adopt took. On a manual shard a parked waiter, or the
-// helper, takes over.
+// Release gives up what Adopt took. On a manual shard a parked waiter, the goroutine that sleeps for the shard,
+// or the helper takes over.
 func (s *Shard) Release() {
-	if s.sleeper.seat.Load() != seatFree && s.sleeper.mayGoOn() {
+	z := &s.sleeper
+	seat := z.seat.Load()
+	if (seat == seatWaiter || s.waiters.parked.Load() == 0 && (seat == seatHelper || z.abed.Load())) && z.settle() {
 		s.owner.release()
+		if seat != seatWaiter && s.waiters.parked.Load() != 0 {
+			s.waiters.wakeOne()
+		}
 		return
 	}
 	s.owner.release()
-	if s.waiters.parked.Load()|s.parking.state.Load() != 0 || s.sleeper.helperOff.Load() {
+	if s.waiters.parked.Load()|s.parking.state.Load() != 0 || z.abed.Load() {
 		s.handOver()
 	}
 }

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -22,38 +23,32 @@ const (
 	keepRing = 4096
 )
 
-// sleeper puts the goroutine to sleep that sleeps for the shard, in ppoll over an
-// eventfd and the pollers' descriptors: a waiter of a lent shard
-// or its helper, or the loop of one that is not lent. That goroutine uses it; wake and wakeHelper may be called by
-// any.
+// sleeper has a goroutine sleep for the shard, until a bell rings, which is an eventfd, or a descriptor of the
+// pollers is readable: the waiter or the helper of a lent shard, or the loop of one that is not lent. One at a time does,
+// and has the seat. When a waiter takes it the helper sleeps on, with the descriptors set aside; when the waiter
+// leaves they count for the helper again, and it has the seat without having been awake. Any goroutine may call wake,
+// ring and wakeHelper.
 type sleeper struct {
-	s         *Shard
-	seat      atomic.Uint32 // who sleeps for the shard
-	helperOff atomic.Bool   // the helper waits to be called, without a time limit
-	handover  chan struct{} // wakes the helper in standBy and standOff
-	alarm     *time.Timer   // of standBy
+	s        *Shard
+	seat     atomic.Uint32 // who sleeps for the shard
+	abed     atomic.Bool   // the helper is in rest, in the seat or not
+	due      atomic.Int64  // when the helper wakes by itself then, a clock.Time; or never
+	handover chan struct{} // wakes the helper in standBy
+	alarm    *time.Timer   // of standBy
 
 	// Of the shard's owner.
-	fds, now []int      // of the pollers, as the one in the seat found them, and as they are
-	until    clock.Time // when the one in the seat wakes for a timer, at the latest; 0: not
+	fds, now []int // of the pollers, as the waiter in the seat found them, and as they are
+	until    clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
+	cancel   <-chan struct{} // Done of the context that rings for the waiter in the seat
+	stop     func() bool     // ends that
 
-	bells  [2]eventFD // of the helper, or the shard's loop, and of a waiter in the seat
-	beds   [2]bed
-	cancel <-chan struct{} // Done of the context that rings for the waiter in the seat; theirs
-	stop   func() bool
+	bells [2]eventFD     // of the helper, or the shard's loop, and of a waiter in the seat
+	beds  [2]sys.WaitSet // theirs
 
 	parks, wakes atomic.Uint64
 }
 
-// bed is what a sleeping goroutine gives to ppoll.
-type bed struct {
-	poll []sys.PollFd
-	ts   sys.Timespec
-	ever bool // there is no time limit
-}
-
-// Who has the seat. The owner of the shard takes it; who has it gives it back, but the helper loses it
-// to a waiter.
+// Who has the seat. The owner of the shard takes it and gives it to the helper; who sleeps in it gives it up.
 const (
 	seatHelper uint32 = iota // the index of its bell, too
 	seatWaiter
@@ -83,38 +78,67 @@ func (z *sleeper) wake() {
 	}
 }
 
-// sleep parks the calling goroutine, which owns the shard, until there is work.
-// With release the shard is free to be adopted meanwhile, and the result says
-// whether the caller got it back; without, the result is true.
-func (z *sleeper) sleep(release bool) bool {
+// park has the loop of a shard that is not lent sleep until there is work.
+func (z *sleeper) park() {
 	s := z.s
-	if !z.seat.CompareAndSwap(seatFree, seatHelper) {
-		s.makeWay()
-		return false // a waiter sleeps for the shard
-	}
+	z.seat.Store(seatHelper)
 	// Announce it first, then look: a goroutine that brings work after the look sees
 	// the announcement.
 	s.parking.announce()
-	timeout, ok := z.ready()
-	if !ok {
-		s.parking.end()
-		z.rise()
-		return true
-	}
-	z.prepare(seatHelper, timeout)
-	z.parks.Add(1)
-	s.clock.expire() // time goes on
-	if release {
-		s.makeWay()
-	}
-	z.wait(seatHelper)
-	if !z.seat.CompareAndSwap(seatHelper, seatFree) {
-		return false // moved off
+	if timeout, ok := z.ready(); ok {
+		z.beds[seatHelper].Watch(z.fds)
+		z.parks.Add(1)
+		z.beds[seatHelper].Nap(timeout)
 	}
 	s.parking.end()
-	if release && !s.owner.acquire() {
+	z.seat.Store(seatFree)
+	s.clock.expire() // time goes on
+	s.idling.reset()
+}
+
+// rest has the helper, who owns the shard, sleep until there is work for it or it is called. It reports
+// whether the helper owns the shard again.
+func (z *sleeper) rest() bool {
+	s := z.s
+	var timeout time.Duration
+	if z.seat.CompareAndSwap(seatFree, seatHelper) {
+		s.parking.announce()
+		var ok bool
+		if timeout, ok = z.ready(); !ok {
+			s.parking.end()
+			z.rise()
+			return true
+		}
+		z.beds[seatHelper].Watch(z.fds)
+	} else { // a waiter sleeps for the shard
+		z.beds[seatHelper].SetAside()
+		timeout, _ = z.left()
+	}
+	z.due.Store(int64(z.at(timeout)))
+	z.abed.Store(true)
+	z.parks.Add(1)
+	s.clock.expire()
+	s.makeWay()
+	for !z.beds[seatHelper].Wait(timeout) && z.seat.Load() != seatHelper {
+		// Its time is up, but a waiter has the seat, who heeds that. If the seat is given to the helper
+		// from now on, its giver knows that it wakes for no timer.
+		z.due.Store(int64(never))
+		timeout = -1
+		if z.seat.Load() == seatHelper {
+			break
+		}
+	}
+	z.abed.Store(false)
+	z.answer()
+	z.seat.CompareAndSwap(seatHelper, seatFree)
+	switch {
+	case !s.owner.acquire():
+		return false
+	case z.seat.Load() == seatWaiter: // who sleeps, and has announced that
+		s.makeWay()
 		return false
 	}
+	s.parking.end() // by the owner: another may be about to sleep
 	s.clock.expire()
 	s.idling.reset()
 	return true
@@ -133,6 +157,12 @@ func (z *sleeper) ready() (time.Duration, bool) {
 		return 0, false
 	}
 	s.delivery.trim()
+	return z.left()
+}
+
+// left returns how long it is until the next timer, and whether that is worth a sleep. Owner only.
+func (z *sleeper) left() (time.Duration, bool) {
+	s := z.s
 	if s.wheel.next == never {
 		return -1, true
 	}
@@ -141,38 +171,60 @@ func (z *sleeper) ready() (time.Duration, bool) {
 	}
 	s.clock.read()
 	left := s.wheel.next.Sub(s.clock.now) - early
-	return left, left > 0
+	return max(left, 0), left > 0
 }
 
 // sit takes the seat for a waiter who owns the shard, from the helper as well. It reports false if
 // another waiter has it.
 func (z *sleeper) sit() bool {
-	switch {
-	case z.seat.CompareAndSwap(seatFree, seatWaiter):
-	case z.seat.CompareAndSwap(seatHelper, seatWaiter):
-		z.ring(seatHelper)
-	default:
+	if !z.seat.CompareAndSwap(seatFree, seatWaiter) && !z.seat.CompareAndSwap(seatHelper, seatWaiter) {
 		return false
+	}
+	if z.abed.Load() {
+		z.beds[seatHelper].SetAside()
 	}
 	return true
 }
 
-// rise gives the seat back.
+// rise gives the seat up.
 func (z *sleeper) rise() { z.seat.Store(seatFree) }
 
-// mayGoOn reports whether the goroutine in the seat may go on to sleep, although the shard was driven meanwhile:
-// there is nothing to do, and nothing that it does not wait for. Owner only.
-func (z *sleeper) mayGoOn() bool {
+// settle reports whether the owner of the shard may leave it to a sleeper: to the one in the seat, or to the
+// helper, who is given the seat. There is nothing to do then, and nothing that the sleeper does not wait for.
+func (z *sleeper) settle() bool {
 	s := z.s
+	if !z.seat.CompareAndSwap(seatFree, seatHelper) && z.seat.Load() == seatWaiter {
+		return z.mayGoOn()
+	}
 	s.parking.announce()
+	timeout, ok := z.ready()
+	if ok {
+		z.beds[seatHelper].Watch(z.fds)
+		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
+			return true
+		}
+	}
+	s.parking.end()
+	z.seat.CompareAndSwap(seatHelper, seatFree)
+	return false
+}
+
+// mayGoOn is settle with a waiter in the seat.
+func (z *sleeper) mayGoOn() bool {
+	z.s.parking.announce()
 	slept := z.fds
 	z.fds = z.now
 	timeout, ok := z.ready()
 	z.fds, z.now = slept, z.fds
-	if !ok || !slices.Equal(z.fds, z.now) {
-		return false
+	return ok && slices.Equal(z.fds, z.now) && z.until <= z.at(timeout)
+}
+
+// at returns when timeout is over. Owner only.
+func (z *sleeper) at(timeout time.Duration) clock.Time {
+	if timeout < 0 {
+		return never
 	}
-	return timeout < 0 || z.until != 0 && s.clock.now.Add(timeout) >= z.until
+	return z.s.clock.now.Add(timeout)
 }
 
 // follow has the end of ctx wake the waiter in the seat, who owns the shard.
@@ -187,37 +239,11 @@ func (z *sleeper) follow(ctx context.Context) {
 	z.cancel, z.stop = done, context.AfterFunc(ctx, func() { z.ring(seatWaiter) })
 }
 
-// prepare makes up a bed for wait. Owner only.
-func (z *sleeper) prepare(who uint32, timeout time.Duration) {
-	b := &z.beds[who]
-	b.poll = append(b.poll[:0], sys.PollFd{Fd: int32(z.bells[who].fd), Events: sys.POLLIN})
-	for _, fd := range z.fds {
-		b.poll = append(b.poll, sys.PollFd{Fd: int32(fd), Events: sys.POLLIN})
-	}
-	b.ever, z.until = timeout < 0, 0
-	if !b.ever {
-		b.ts = sys.NsecToTimespec(int64(timeout))
-		z.until = z.s.clock.now.Add(timeout)
-	}
-}
-
-// wait waits for the bell, for the pollers' descriptors, or until the time is up. It is a plain
-// system call: the processor is free for other goroutines.
-func (z *sleeper) wait(who uint32) {
-	b := &z.beds[who]
-	ts := &b.ts
-	if b.ever {
-		ts = nil
-	}
-	n, err := sys.Ppoll(b.poll, ts)
-	if err == nil && n > 0 && b.poll[0].Revents != 0 {
-		z.bells[who].drain()
-		if who == seatHelper {
-			select {
-			case <-z.handover:
-			default:
-			}
-		}
+// answer forgets that the helper was called.
+func (z *sleeper) answer() {
+	select {
+	case <-z.handover:
+	default:
 	}
 }
 
@@ -227,10 +253,11 @@ func (z *sleeper) ring(who uint32) { z.bells[who].signal() }
 func (z *sleeper) open() error {
 	for i := range z.bells {
 		if err := z.bells[i].open(); err != nil {
-			if i > 0 {
-				z.bells[0].close()
-			}
-			return err
+			return errors.Join(err, z.closeTo(i))
+		}
+		if err := z.beds[i].Open(z.bells[i].fd); err != nil {
+			z.bells[i].close()
+			return errors.Join(fmt.Errorf("shard: epoll: %w", err), z.closeTo(i))
 		}
 	}
 	return nil
@@ -245,9 +272,16 @@ func (z *sleeper) close() {
 	if z.stop != nil {
 		z.stop()
 	}
-	for i := range z.bells {
+	_ = z.closeTo(len(z.bells))
+}
+
+// closeTo closes the first n bells and beds.
+func (z *sleeper) closeTo(n int) (err error) {
+	for i := range n {
+		err = errors.Join(err, z.beds[i].Close())
 		z.bells[i].close()
 	}
+	return err
 }
 
 // standBy is a sleep of the helper's while others drive the shard: only wakeHelper ends
@@ -258,10 +292,11 @@ func (z *sleeper) close() {
 // call, since in a process that is otherwise idle Go's timers are not finer than 1 ms.
 func (z *sleeper) standBy(d time.Duration) {
 	if d < maxInterval {
-		b := &z.beds[seatHelper]
-		b.poll = append(b.poll[:0], sys.PollFd{Fd: int32(z.bells[seatHelper].fd), Events: sys.POLLIN})
-		b.ts, b.ever = sys.NsecToTimespec(int64(d)), false
-		z.wait(seatHelper)
+		bell, ts := [1]sys.PollFd{{Fd: int32(z.bells[seatHelper].fd), Events: sys.POLLIN}}, sys.NsecToTimespec(int64(d))
+		if n, err := sys.Ppoll(bell[:], &ts); err == nil && n > 0 {
+			z.bells[seatHelper].drain()
+			z.answer()
+		}
 		return
 	}
 	z.alarm.Reset(d)
@@ -271,13 +306,6 @@ func (z *sleeper) standBy(d time.Duration) {
 		z.alarm.Stop()
 		z.bells[seatHelper].drain()
 	}
-}
-
-// standOff waits to be called, since a waiter sleeps for the shard.
-func (z *sleeper) standOff() {
-	<-z.handover
-	z.helperOff.Store(false)
-	z.bells[seatHelper].drain()
 }
 
 // wakeHelper ends a sleep of either kind. Any goroutine may call it.

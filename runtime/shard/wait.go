@@ -218,13 +218,14 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 		z.rise()
 		return true, false, nil // drive looks, also at the context
 	}
-	z.prepare(seatWaiter, timeout)
+	z.until = z.at(timeout)
+	z.beds[seatWaiter].Watch(z.fds)
 	z.follow(w.ctx)
 	s.clock.expire() // time goes on
 	z.parks.Add(1)
 	s.makeWay()
 	if w.ctx.Err() == nil && !s.closing.Load() {
-		z.wait(seatWaiter)
+		z.beds[seatWaiter].Wait(timeout)
 	}
 	s.parking.end()
 	set := !w.sig.undoze()
@@ -239,7 +240,11 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 	case !set:
 		return false, false, errAgain
 	}
-	s.handOver()
+	if s.owner.acquire() { // so that the helper has the seat, if there is nothing to do
+		s.Release()
+	} else { // the owner may have left the shard to this goroutine
+		s.handOver()
+	}
 	return false, false, nil
 }
 
@@ -362,6 +367,7 @@ func (s *Shard) Drive() int {
 // Run polls p on a shard that was claimed, and no other poller; then it ends the turn, for
 // all of them.
 func (s *Shard) Run(p *Polled) {
+	s.drives++
 	if !s.sched.over {
 		s.clock.left -= adoptCost
 		if s.step(p, phaseDeliver) < 0 {
@@ -407,8 +413,8 @@ func (s *Shard) handOver() {
 	if s.waiters.parked.Load() != 0 && s.waiters.wakeOne() {
 		return
 	}
-	if s.sleeper.helperOff.Load() {
-		s.sleeper.wakeHelper()
+	if z := &s.sleeper; z.abed.Load() && z.seat.Load() != seatWaiter {
+		z.ring(seatHelper)
 		return
 	}
 	s.Wake()

@@ -4,7 +4,7 @@
 //
 //	memory    Anonymous, Unmap, FreeMemory
 //	an event  OpenEvent, SignalEvent, DrainEvent, CloseEvent: a descriptor that any thread makes readable
-//	waiting   Ppoll
+//	waiting   WaitSet: an event and other descriptors; Ppoll
 //	CPUs      CPUSet, SchedGetaffinity, SchedSetaffinity, Yield
 //	processes ReadProcess, WriteProcess: memory of another process
 //	copying   CopyOut, StoreRelease: between cores; copy_amd64.go and copy_other.go

@@ -1,6 +1,10 @@
 package sys
 
 import (
+	"os"
+	"slices"
+	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -36,3 +40,125 @@ func DrainEvent(r int) {
 	var n uint64
 	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(r), uintptr(unsafe.Pointer(&n)), 8)
 }
+
+// napMost is up to where a sleep is a system call of its own: Go's timers, in a process that is otherwise idle, are
+// not finer than 1 ms.
+const napMost = 2 * time.Millisecond
+
+// WaitSet is what one goroutine at a time sleeps on: a bell, as [OpenEvent] returns it, and other descriptors.
+//
+// The set is an epoll descriptor of its own, in Go's poller: who sleeps there is as near to its packet as a goroutine that
+// reads a socket, and the process has no thread in a system call, for which Go's runtime would look every 20 us.
+type WaitSet struct {
+	ep, bell int
+	file     *os.File
+	conn     syscall.RawConn
+	fds      []int // the other descriptors
+	watched  bool  // and not set aside
+	limited  bool  // file has a deadline
+	rang     bool
+	look     func(uintptr) bool // ready, made once
+	events   [8]unix.EpollEvent
+}
+
+// Open makes the set, of a bell alone.
+func (w *WaitSet) Open(bell int) (err error) {
+	if w.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	w.bell, w.look = bell, w.ready
+	w.control(unix.EPOLL_CTL_ADD, bell, unix.EPOLLIN)
+	if err = unix.SetNonblock(w.ep, true); err == nil {
+		w.file = os.NewFile(uintptr(w.ep), "epoll")
+		w.conn, err = w.file.SyscallConn()
+	}
+	return err
+}
+
+// Watch makes fds those that end a sleep besides the bell. Until it is called again no other goroutine may call it, but
+// one may sleep.
+func (w *WaitSet) Watch(fds []int) {
+	same := slices.Equal(w.fds, fds)
+	if same && w.watched {
+		return
+	}
+	if !same {
+		for _, fd := range w.fds {
+			w.control(unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed
+		}
+		w.fds = append(w.fds[:0], fds...)
+	}
+	for _, fd := range fds {
+		if !same || w.control(unix.EPOLL_CTL_MOD, fd, unix.EPOLLIN) == unix.ENOENT {
+			w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
+		}
+	}
+	w.watched = true
+}
+
+// SetAside has the descriptors of Watch end no sleep until Watch is called. It costs a short system call for each.
+func (w *WaitSet) SetAside() {
+	if w.watched {
+		for _, fd := range w.fds {
+			w.control(unix.EPOLL_CTL_MOD, fd, 0)
+		}
+		w.watched = false
+	}
+}
+
+// control is short, as SignalEvent is.
+func (w *WaitSet) control(op, fd int, events uint32) unix.Errno {
+	e := unix.EpollEvent{Events: events, Fd: int32(fd)}
+	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
+	return errno
+}
+
+// Wait sleeps until the bell rings, a descriptor that is watched is readable, or d is over; a negative d: without
+// limit. It silences the bell, and reports whether it rang.
+func (w *WaitSet) Wait(d time.Duration) (rang bool) {
+	w.rang = false
+	if d >= 0 && d < napMost {
+		return w.Nap(d)
+	}
+	if d >= 0 {
+		w.limited = w.file.SetReadDeadline(time.Now().Add(d)) == nil
+	} else if w.limited {
+		w.limited = w.file.SetReadDeadline(time.Time{}) != nil
+	}
+	_ = w.conn.Read(w.look) // the deadline
+	return w.rang
+}
+
+// Nap is Wait in a system call, which the thread does not leave: for short sleeps, and for goroutines that keep to their
+// thread.
+func (w *WaitSet) Nap(d time.Duration) (rang bool) {
+	w.rang = false
+	fds := [1]PollFd{{Fd: int32(w.ep), Events: POLLIN}}
+	ts := unix.NsecToTimespec(int64(max(d, 0)))
+	limit := &ts
+	if d < 0 {
+		limit = nil
+	}
+	if n, err := Ppoll(fds[:], limit); err == nil && n > 0 {
+		w.ready(0)
+	}
+	return w.rang
+}
+
+// ready reports whether there is a reason to wake.
+func (w *WaitSet) ready(uintptr) bool {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.ep), uintptr(unsafe.Pointer(&w.events)), uintptr(len(w.events)), 0, 0, 0)
+	if errno != 0 {
+		return errno != unix.EINTR
+	}
+	for _, e := range w.events[:n] {
+		if int(e.Fd) == w.bell {
+			DrainEvent(w.bell)
+			w.rang = true
+		}
+	}
+	return n > 0
+}
+
+// Close gives the descriptor back. Nobody may sleep.
+func (w *WaitSet) Close() error { return w.file.Close() }
