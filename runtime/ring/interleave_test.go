@@ -5,6 +5,8 @@ package ring
 import (
 	"iter"
 	"testing"
+
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // explore runs the actors in every order of their steps: choices is the path
@@ -20,7 +22,10 @@ func explore(t *testing.T, build func() (actors []func(), check func(t *testing.
 		}
 		var live []co
 		var cur func(struct{}) bool
-		onStep = func() { cur(struct{}{}) }
+		sys.OnStep = func(bool, func() bool) bool {
+			cur(struct{}{})
+			return false
+		}
 		for _, a := range actors {
 			var yield func(struct{}) bool
 			next, stop := iter.Pull(func(y func(struct{}) bool) {
@@ -48,7 +53,7 @@ func explore(t *testing.T, build func() (actors []func(), check func(t *testing.
 				live = append(live[:k:k], live[k+1:]...)
 			}
 		}
-		onStep = func() {}
+		sys.OnStep = func(bool, func() bool) bool { return false }
 		check(t)
 		runs++
 		// The next path in order.
@@ -170,9 +175,9 @@ func TestMPSCLatePublishInterleaved(t *testing.T) {
 			q.Publish(ticket)
 		}
 		consumer := func() {
-			step()
+			sys.Step()
 			sign = true
-			step()
+			sys.Step()
 			idle = q.Idle()
 		}
 		return []func(){producer, consumer}, func(t *testing.T) {

@@ -45,13 +45,13 @@ func NewMPSC[T any](n int) *MPSC[T] {
 func (q *MPSC[T]) Claim() (v *T, ticket uint64) {
 	for {
 		t := q.tail.Load()
-		step()
+		sys.Step()
 		if t >= q.end.Load() && !q.hasRoom(t) {
 			return nil, 0
 		}
-		step()
+		sys.Step()
 		if q.tail.CompareAndSwap(t, t+1) {
-			step()
+			sys.Step()
 			return &q.cells[t&q.mask].val, t + 1
 		}
 	}
@@ -64,7 +64,7 @@ func (q *MPSC[T]) hasRoom(t uint64) bool {
 	if t >= end {
 		return false
 	}
-	step()
+	sys.Step()
 	q.end.Store(end)
 	return true
 }
@@ -74,7 +74,7 @@ func (q *MPSC[T]) hasRoom(t uint64) bool {
 // sleeps, the consumer asks Idle after it has given the sign: Claim is before the producer's look,
 // so that the producer sees the sign, or the consumer sees that there was a Claim.
 func (q *MPSC[T]) Publish(ticket uint64) {
-	step()
+	sys.Step()
 	sys.StoreRelease(&q.cells[(ticket-1)&q.mask].seq, ticket)
 }
 
@@ -125,7 +125,7 @@ func (q *MPSC[T]) Next() *T {
 
 // Free returns the cells of the values behind which Next has gone to the producers.
 func (q *MPSC[T]) Free() {
-	step()
+	sys.Step()
 	sys.StoreRelease(&q.freed, q.head)
 }
 
@@ -165,7 +165,7 @@ func NewSPSC[T any](n int) *SPSC[T] {
 // is the consumer's after Publish. Only the producer may call it.
 func (q *SPSC[T]) Put() *T {
 	if q.put-q.freed > q.mask {
-		step()
+		sys.Step()
 		if q.freed = q.head.Load(); q.put-q.freed > q.mask {
 			return nil
 		}
@@ -181,7 +181,7 @@ func (q *SPSC[T]) Publish() bool {
 	if q.tail.Load() == q.put {
 		return false
 	}
-	step()
+	sys.Step()
 	q.tail.Store(q.put)
 	return true
 }
@@ -191,7 +191,7 @@ func (q *SPSC[T]) Publish() bool {
 func (q *SPSC[T]) Take(dst []T) int {
 	h := q.head.Load()
 	if q.seen == h {
-		step()
+		sys.Step()
 		if q.seen = q.tail.Load(); q.seen == h {
 			return 0
 		}
@@ -206,7 +206,7 @@ func (q *SPSC[T]) Take(dst []T) int {
 		dst[i] = *c
 		*c = *new(T)
 	}
-	step()
+	sys.Step()
 	sys.StoreRelease(&q.head, h+n)
 	return int(n)
 }

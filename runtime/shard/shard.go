@@ -135,14 +135,14 @@ func (s *Shard) Adopt() bool { return s.owner.acquire() }
 func (s *Shard) Release() {
 	z := &s.sleeper
 	seat := z.seat.Load()
-	if (seat == seatWaiter || s.waiters.parked.Load() == 0 && (seat == seatHelper || z.abed.Load())) && z.settle() {
-		s.owner.release()
-		if seat != seatWaiter && s.waiters.parked.Load() != 0 {
-			s.waiters.wakeOne()
-		}
-		return
-	}
+	settled := (seat == seatWaiter || s.waiters.parked.Load() == 0 && (seat == seatHelper || z.abed.Load())) && z.settle()
 	s.owner.release()
+	if settled {
+		// The sleeper may have woken, found that the shard has an owner, and parked or left.
+		if seat = z.seat.Load(); seat == seatWaiter || seat == seatHelper && s.waiters.parked.Load() == 0 {
+			return
+		}
+	}
 	if s.waiters.parked.Load()|s.parking.state.Load() != 0 || z.abed.Load() {
 		s.handOver()
 	}

@@ -37,7 +37,7 @@ type sleeper struct {
 	alarm    *time.Timer   // of standBy
 
 	// Of the shard's owner.
-	fds, now []int // of the pollers, as the waiter in the seat found them, and as they are
+	fds, now []int           // of the pollers, as the waiter in the seat found them, and as they are
 	until    clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
 	cancel   <-chan struct{} // Done of the context that rings for the waiter in the seat
 	stop     func() bool     // ends that
@@ -119,7 +119,7 @@ func (z *sleeper) rest() bool {
 	z.parks.Add(1)
 	s.clock.expire()
 	s.makeWay()
-	for !z.beds[seatHelper].Wait(timeout) && z.seat.Load() != seatHelper {
+	for z.seat.Load() != seatFree && !z.beds[seatHelper].Wait(timeout) && z.seat.Load() != seatHelper {
 		// Its time is up, but a waiter has the seat, who heeds that. If the seat is given to the helper
 		// from now on, its giver knows that it wakes for no timer.
 		z.due.Store(int64(never))
@@ -135,7 +135,7 @@ func (z *sleeper) rest() bool {
 	case !s.owner.acquire():
 		return false
 	case z.seat.Load() == seatWaiter: // who sleeps, and has announced that
-		s.makeWay()
+		s.Release()
 		return false
 	}
 	s.parking.end() // by the owner: another may be about to sleep
@@ -193,6 +193,9 @@ func (z *sleeper) rise() { z.seat.Store(seatFree) }
 // helper, who is given the seat. There is nothing to do then, and nothing that the sleeper does not wait for.
 func (z *sleeper) settle() bool {
 	s := z.s
+	if s.closing.Load() {
+		return false // a closed shard stays closed
+	}
 	if !z.seat.CompareAndSwap(seatFree, seatHelper) && z.seat.Load() == seatWaiter {
 		return z.mayGoOn()
 	}

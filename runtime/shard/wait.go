@@ -288,12 +288,8 @@ func (w *wait) park() error {
 // not for the signal: the shard is to be driven.
 func (w *wait) blocked() (again bool, err error) {
 	select {
-	case <-w.sig.ch:
-		set := w.sig.IsSet()
-		if w.came() && set && w.s.owner.free() {
-			w.s.handOver()
-		}
-		return !set, nil
+	case drive := <-w.sig.ch:
+		return w.woken(drive), nil
 	case <-w.ctx.Done():
 		err = context.Cause(w.ctx)
 	case <-w.s.life.done:
@@ -302,24 +298,24 @@ func (w *wait) blocked() (again bool, err error) {
 	if w.sig.unpark() {
 		return false, err
 	}
-	<-w.sig.ch
-	if w.came() && w.s.owner.free() {
-		w.s.handOver() // the token was for driving the shard, but this goroutine leaves
-	}
-	if w.sig.IsSet() {
+	if !w.woken(<-w.sig.ch) {
 		return false, nil
 	}
+	w.s.handOver() // this goroutine leaves
 	return false, err
 }
 
-// came reports whether the token was for driving the shard. Then the caller is to look whether that is free.
-func (w *wait) came() bool {
-	if !w.sig.called {
-		return false
+// woken reports whether the caller is to drive the shard, after a token that may say so. If its signal has been
+// set since, another goroutine is to.
+func (w *wait) woken(drive bool) bool {
+	if drive {
+		w.s.coming.Store(false)
+		if w.sig.IsSet() {
+			w.s.handOver()
+			return false
+		}
 	}
-	w.sig.called = false
-	w.s.coming.Store(false)
-	return true
+	return drive
 }
 
 // asOwner waits in the goroutine that owns the shard by its own Adopt.
@@ -410,14 +406,15 @@ func (s *Shard) handOver() {
 	if s.coming.Load() {
 		return
 	}
-	if s.waiters.parked.Load() != 0 && s.waiters.wakeOne() {
-		return
-	}
-	if z := &s.sleeper; z.abed.Load() && z.seat.Load() != seatWaiter {
+	switch z := &s.sleeper; {
+	case z.seat.Load() == seatWaiter: // who hands the shard over on leaving
+		z.ring(seatWaiter)
+	case s.waiters.parked.Load() != 0 && s.waiters.wakeOne():
+	case z.abed.Load():
 		z.ring(seatHelper)
-		return
+	default:
+		s.Wake()
 	}
-	s.Wake()
 }
 
 // Wake makes the shard look at its pollers soon, if it sleeps. Any goroutine may
@@ -497,9 +494,8 @@ func (w *waiters) wakeOne() bool {
 		g := w.first
 		w.unlink(g)
 		if g.unpark() {
-			g.called = true
 			g.s.coming.Store(true)
-			g.token()
+			g.token(true)
 			return true
 		}
 	}
@@ -512,13 +508,12 @@ func (w *waiters) wakeOne() bool {
 type Signal struct {
 	state atomic.Uint64
 
-	here   bool // its waiter runs the shard; the shard owner's
-	called bool // the token is for driving the shard
+	here bool // its waiter runs the shard; the shard owner's
 
 	// Written by the waiter before it parks, read by the goroutine that finds it parked.
 	s    *Shard
-	ch   chan struct{} // holds the one token that ends a park; made at the first
-	next *Signal       // in the notifier's stack
+	ch   chan bool // holds the one token that ends a park, true to drive the shard; made at the first
+	next *Signal   // in the notifier's stack
 
 	// In the list of parked waiters of a manual shard, under its mutex.
 	before, after *Signal
@@ -570,7 +565,7 @@ func (g *Signal) deliver() {
 		s.notifier.push(g)
 		return
 	}
-	g.token()
+	g.token(false)
 	if s.owner.isCallerFast() {
 		s.woke = true
 	}
@@ -580,7 +575,7 @@ func (g *Signal) deliver() {
 // the signal is set, so that there will be none.
 func (g *Signal) park(s *Shard) bool {
 	if g.ch == nil {
-		g.ch = make(chan struct{}, 1)
+		g.ch = make(chan bool, 1)
 	}
 	g.s = s
 	return g.state.CompareAndSwap(sigUnset, sigParked)
@@ -598,10 +593,10 @@ func (g *Signal) doze(s *Shard) bool {
 // undoze takes that back. It reports false if the signal is set.
 func (g *Signal) undoze() bool { return g.state.CompareAndSwap(sigDozing, sigUnset) }
 
-// token ends the park.
-func (g *Signal) token() {
+// token ends the park, to drive the shard or since the signal was set.
+func (g *Signal) token(drive bool) {
 	select {
-	case g.ch <- struct{}{}:
+	case g.ch <- drive:
 	default: // never: one token a park, and each is taken
 	}
 }
@@ -653,7 +648,7 @@ func (n *notifier) flush() {
 	for list != nil {
 		g := list
 		list, g.next = g.next, nil // after the token g is its waiter's again
-		g.token()
+		g.token(false)
 	}
 }
 

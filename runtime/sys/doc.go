@@ -9,6 +9,7 @@
 //	processes ReadProcess, WriteProcess: memory of another process
 //	copying   CopyOut, StoreRelease: between cores; copy_amd64.go and copy_other.go
 //	the heap  InGoHeap
+//	orders    Step, Await: where a test with the build tag interleave says which goroutine goes on
 //
 // Drivers that exist on Linux alone (shm, tcp) call golang.org/x/sys/unix for their own
 // files and sockets, in _linux.go files.

@@ -1,8 +1,0 @@
-//go:build interleave
-
-package ring
-
-// onStep is the test's.
-var onStep = func() {}
-
-func step() { onStep() }
