@@ -42,10 +42,11 @@ type call struct {
 	alg    *algorithm // nil: to be chosen
 	sign   uint64
 
-	tag    uint64 // of the collective, with the signature
-	parent context.Context
-	span   trace.Span // nil: no tracing
-	both   context.Context
+	tag     uint64 // of the collective, with the signature
+	parent  context.Context
+	span    trace.Span // nil: no tracing
+	both    context.Context
+	watched bool // Done was asked for
 
 	temps temps
 }
@@ -90,8 +91,12 @@ func (x *call) free() {
 		x.temps.free()
 	}
 	x.temps.used = 0
+	if x.watched {
+		x.unwatch()
+		return // who has asked for Done may look at the call as long as it likes
+	}
 	x.in, x.out, x.op, x.err = nil, nil, nil, nil
-	x.parent, x.span, x.both, x.bytes, x.root = nil, nil, nil, 0, 0
+	x.parent, x.span, x.bytes, x.root = nil, nil, 0, 0
 	x.lay.offs, x.lay.q, x.lay.rem = nil, 0, 0
 	if x.group.spare.CompareAndSwap(nil, x) {
 		return
@@ -234,9 +239,6 @@ func (x *call) leave(v any) {
 
 // end records the outcome of the collective.
 func (x *call) end(err error) error {
-	if x.both != nil {
-		x.unwatch()
-	}
 	switch {
 	case x.group.claim.Load() != nil:
 		err = x.group.failed() // also if all has come: others count on it, see Close
@@ -294,12 +296,18 @@ func (x *call) Err() error {
 	if e := x.group.fate.Load(); e != nil {
 		return e
 	}
-	return x.parent.Err()
+	if err := x.parent.Err(); err != nil || x.both == nil {
+		return err
+	}
+	return x.both.Err()
 }
 
 // Done implements context.Context. Package efa asks for it only when it is about
 // to sleep, so the two contexts are put together only then.
 func (x *call) Done() <-chan struct{} {
+	if !x.watched {
+		x.watched = true
+	}
 	switch {
 	case x.both != nil:
 		return x.both.Done()
@@ -325,8 +333,9 @@ func (x *call) unwatch() {
 	cancel := x.group.merged[x]
 	delete(x.group.merged, x)
 	x.group.mu.Unlock()
-	cancel()
-	x.both = nil
+	if cancel != nil {
+		cancel()
+	}
 }
 
 // refuse keeps the first mistake.
