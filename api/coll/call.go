@@ -93,7 +93,7 @@ func (x *call) free() {
 	x.temps.used = 0
 	if x.watched {
 		x.unwatch()
-		return // who has asked for Done may look at the call as long as it likes
+		return // a context that others may still look at
 	}
 	x.in, x.out, x.op, x.err = nil, nil, nil, nil
 	x.parent, x.span, x.bytes, x.root = nil, nil, 0, 0
