@@ -78,6 +78,12 @@ func serveConn(c net.Conn) {
 	}
 }
 
+// document is a JSON request and its reply.
+type document struct {
+	ID   int    `json:"id"`
+	Body string `json:"body"`
+}
+
 // echoJSON gives documents back.
 func echoJSON(c net.Conn) {
 	to, from := json.NewEncoder(c), json.NewDecoder(c)
