@@ -171,6 +171,7 @@ type idling struct {
 
 	long  int // gaps in a row that were longer than Spin
 	skips int // waits that are to come without spinning
+	rung  int // waits in a row before which the shard had woken a peer
 }
 
 // reset begins anew.
@@ -240,6 +241,20 @@ func (i *idling) longEnough(c *shardClock) bool {
 	}
 	i.yields = spun < i.spin+i.yield
 	return !i.yields
+}
+
+// looked reports whether the shard has just looked a few times, and is about to spin.
+func (i *idling) looked() bool { return i.turns == idleTurns }
+
+// vain reports whether to spin now is in vain: the peer slept when the shard had something for it, again. Both would spin
+// if the one that comes first were to spin a while longer, so the shard tries that, seldom.
+func (i *idling) vain(rang bool) bool {
+	if !rang {
+		i.rung = 0
+		return false
+	}
+	i.rung++
+	return i.rung > tries && i.rung%maxSkips != 0
 }
 
 // relax passes the time between two turns without work. It reports whether other goroutines are to have the processor then.

@@ -86,7 +86,7 @@ func (z *sleeper) park() {
 	// the announcement.
 	s.parking.announce()
 	if timeout, ok := z.ready(); ok {
-		z.beds[seatHelper].Watch(z.fds)
+		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
 		z.parks.Add(1)
 		z.beds[seatHelper].Nap(timeout)
 	}
@@ -109,7 +109,7 @@ func (z *sleeper) rest() bool {
 			z.rise()
 			return true
 		}
-		z.beds[seatHelper].Watch(z.fds)
+		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
 	} else { // a waiter sleeps for the shard
 		z.beds[seatHelper].SetAside()
 		timeout, _ = z.left()
@@ -202,7 +202,7 @@ func (z *sleeper) settle() bool {
 	s.parking.announce()
 	timeout, ok := z.ready()
 	if ok {
-		z.beds[seatHelper].Watch(z.fds)
+		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
 			return true
 		}

@@ -150,7 +150,7 @@ func (w *wait) drive() (parked bool, err error) {
 		case s.coming.Load():
 			w.sig.here = false
 			return w.line(), nil
-		case s.idling.longEnough(&s.clock):
+		case s.idling.longEnough(&s.clock), s.idling.looked() && s.idling.vain(s.pollers.rang()):
 			w.sig.here = false // others may take the shard, and set it
 			mine, parked, err := w.sleep()
 			if !mine {
@@ -219,7 +219,7 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 		return true, false, nil // drive looks, also at the context
 	}
 	z.until = z.at(timeout)
-	z.beds[seatWaiter].Watch(z.fds)
+	z.beds[seatWaiter].Watch(z.fds, s.pollers.gen)
 	z.follow(w.ctx)
 	s.clock.expire() // time goes on
 	z.parks.Add(1)

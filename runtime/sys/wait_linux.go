@@ -54,8 +54,9 @@ type WaitSet struct {
 	file     *os.File
 	conn     syscall.RawConn
 	fds      []int // the other descriptors
-	watched  bool  // and not set aside
-	limited  bool  // file has a deadline
+	gen      uint64
+	watched  bool // and not set aside
+	limited  bool // file has a deadline
 	rang     bool
 	look     func(uintptr) bool // ready, made once
 	events   [8]unix.EpollEvent
@@ -75,10 +76,10 @@ func (w *WaitSet) Open(bell int) (err error) {
 	return err
 }
 
-// Watch makes fds those that end a sleep besides the bell. Until it is called again no other goroutine may call it, but
-// one may sleep.
-func (w *WaitSet) Watch(fds []int) {
-	same := slices.Equal(w.fds, fds)
+// Watch makes fds those that end a sleep besides the bell. One goroutine at a time may call it, also while another
+// sleeps. Descriptors that were closed since the last call may come again, as others, with another gen only.
+func (w *WaitSet) Watch(fds []int, gen uint64) {
+	same := slices.Equal(w.fds, fds) && w.gen == gen
 	if same && w.watched {
 		return
 	}
@@ -86,12 +87,14 @@ func (w *WaitSet) Watch(fds []int) {
 		for _, fd := range w.fds {
 			w.control(unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed
 		}
-		w.fds = append(w.fds[:0], fds...)
+		w.fds, w.gen = append(w.fds[:0], fds...), gen
 	}
 	for _, fd := range fds {
-		if !same || w.control(unix.EPOLL_CTL_MOD, fd, unix.EPOLLIN) == unix.ENOENT {
-			w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
+		op := unix.EPOLL_CTL_ADD
+		if same {
+			op = unix.EPOLL_CTL_MOD
 		}
+		w.control(op, fd, unix.EPOLLIN)
 	}
 	w.watched = true
 }

@@ -37,6 +37,7 @@ type port struct {
 
 	note      [noteBytes]byte // scratch of RDMA
 	bad       uint64          // places whose words were invalid
+	rings     uint64          // peers that were woken to read
 	reclaimed uint64          // claims of dead senders that were taken back
 
 	timer int
@@ -145,6 +146,8 @@ func (p *port) settle(l *link, end outcome) device.Status {
 	switch end {
 	case sent:
 	case sentWake:
+		p.rings++
+		p.rx.unpark() // we are awake: the answer need not wake us
 		ringDoorbell(l.doorbell)
 	case notReady:
 		return device.StatusRNR
@@ -335,6 +338,9 @@ func (p *port) WakeAt(t clock.Time) bool {
 	p.timed = true
 	return unix.TimerfdSettime(p.timer, 0, &spec, nil) == nil
 }
+
+// Rings implements nic.Ringer.
+func (p *port) Rings() *uint64 { return &p.rings }
 
 // FDs implements nic.Carrier.
 func (p *port) FDs() []int { return p.fds }
