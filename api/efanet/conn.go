@@ -428,7 +428,7 @@ type hold struct {
 
 // begin has what begins now end with h, or with a new one if there is none or it has ended. The caller has waited with ctx
 // before; letGo follows.
-func (l *limit) begin(h *hold, parent, ctx context.Context) *hold {
+func (l *limit) begin(ctx, parent context.Context, h *hold) *hold {
 	if h == nil || h.ctx.Err() != nil {
 		h = new(hold)
 		h.ctx, h.cancel = context.WithCancelCause(parent)
