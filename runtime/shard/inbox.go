@@ -3,6 +3,8 @@ package shard
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 const inboxCells = 1024 // a power of two; 64 B each
@@ -58,6 +60,7 @@ func newInbox(cells int) *inbox {
 func (q *inbox) push(m *mailbox, msg any, l lane) {
 	if !q.spilled.Load() {
 		if pos, ok := q.claim(); ok {
+			sys.Step()
 			q.publish(pos, m, msg, l)
 			return
 		}
@@ -91,6 +94,7 @@ func (q *inbox) publish(pos uint64, m *mailbox, msg any, l lane) {
 }
 
 func (q *inbox) spill(m *mailbox, msg any, l lane) {
+	sys.Step()
 	q.mu.Lock()
 	q.spilled.Store(true)
 	q.list = append(q.list, entry{m, msg, l})
@@ -168,6 +172,7 @@ func (q *inbox) cancelAll(f *faults) {
 		case idle:
 			return
 		case !ok:
+			sys.Step()
 			osYield() // a producer is between two steps
 		case e.lane == laneRef || e.lane == lanePID:
 			f.cancel(e.msg)

@@ -2,6 +2,8 @@ package shard
 
 import (
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Msg is a message that the actors of a shard tell each other: a pointer to a struct that
@@ -67,6 +69,7 @@ func (s *Shard) Post(to Ref, m Msg) { s.Tell(to, m) }
 // remote files a message from a goroutine that does not own the shard.
 func (s *Shard) remote(m *mailbox, msg any, l lane) {
 	s.inbox.push(m, msg, l)
+	sys.Step()
 	if !s.parking.isAwake() {
 		s.sleeper.wake()
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Shard runs a set of actors and pollers in one goroutine at a time, its owner.
@@ -155,6 +157,7 @@ func (s *Shard) Release() {
 // returns when all is done, or, called from inside a turn, at once.
 func (s *Shard) Close() error {
 	first := s.closing.CompareAndSwap(false, true)
+	sys.Step()
 	s.claims.Store(false)
 	switch {
 	case s.OnShard():
@@ -171,6 +174,7 @@ func (s *Shard) Close() error {
 		s.sleeper.ring(seatWaiter)
 		s.sleeper.wakeHelper()
 	}
+	sys.Await(false, s.life.over)
 	<-s.life.done
 	s.life.running.Wait()
 	return nil
@@ -221,13 +225,20 @@ func (o *owner) isCallerFast() bool { return fastG && o.g.Load() == getg() }
 func (o *owner) free() bool { return o.g.Load() == 0 }
 
 // acquire makes the calling goroutine the owner if there is none.
-func (o *owner) acquire() bool { return o.g.Load() == 0 && o.g.CompareAndSwap(0, getg()) }
+func (o *owner) acquire() bool {
+	sys.Step()
+	return o.g.Load() == 0 && o.g.CompareAndSwap(0, getg())
+}
 
 // set makes the calling goroutine the owner of a shard that no other goroutine can own.
 func (o *owner) set() { o.g.Store(getg()) }
 
 // release ends the ownership. Owner only.
-func (o *owner) release() { o.g.Store(0) }
+func (o *owner) release() {
+	sys.Step()
+	o.g.Store(0)
+	sys.Step()
+}
 
 // lifetime starts the goroutines of a shard and ends the shard.
 type lifetime struct {
@@ -297,6 +308,16 @@ func (l *lifetime) open() (err error) {
 		}
 	}
 	return nil
+}
+
+// over reports whether shutdown has ended.
+func (l *lifetime) over() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // free gives the descriptors back.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -37,10 +36,10 @@ type sleeper struct {
 	alarm    *time.Timer   // of standBy
 
 	// Of the shard's owner.
-	fds, now []int           // of the pollers, as the waiter in the seat found them, and as they are
-	until    clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
-	cancel   <-chan struct{} // Done of the context that rings for the waiter in the seat
-	stop     func() bool     // ends that
+	fds    []int           // of the pollers
+	until  clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
+	cancel <-chan struct{} // Done of the context that rings for the waiter in the seat
+	stop   func() bool     // ends that
 
 	bells [2]eventFD     // of the helper, or the shard's loop, and of a waiter in the seat
 	beds  [2]sys.WaitSet // theirs
@@ -68,6 +67,7 @@ func (z *sleeper) wake() {
 	s := z.s
 	if s.parking.end() {
 		z.wakes.Add(1)
+		sys.Step()
 		if at := z.seat.Load(); at != seatFree {
 			z.ring(at)
 		}
@@ -101,6 +101,7 @@ func (z *sleeper) park() {
 func (z *sleeper) rest() bool {
 	s := z.s
 	var timeout time.Duration
+	sys.Step()
 	if z.seat.CompareAndSwap(seatFree, seatHelper) {
 		s.parking.announce()
 		var ok bool
@@ -115,6 +116,7 @@ func (z *sleeper) rest() bool {
 		timeout, _ = z.left()
 	}
 	z.due.Store(int64(z.at(timeout)))
+	sys.Step()
 	z.abed.Store(true)
 	z.parks.Add(1)
 	s.clock.expire()
@@ -122,13 +124,17 @@ func (z *sleeper) rest() bool {
 	for z.seat.Load() != seatFree && !z.beds[seatHelper].Wait(timeout) && z.seat.Load() != seatHelper {
 		// Its time is up, but a waiter has the seat, who heeds that. If the seat is given to the helper
 		// from now on, its giver knows that it wakes for no timer.
+		sys.Step()
 		z.due.Store(int64(never))
+		sys.Step()
 		timeout = -1
 		if z.seat.Load() == seatHelper {
 			break
 		}
 	}
+	sys.Step()
 	z.abed.Store(false)
+	sys.Step()
 	z.answer()
 	z.seat.CompareAndSwap(seatHelper, seatFree)
 	switch {
@@ -177,6 +183,7 @@ func (z *sleeper) left() (time.Duration, bool) {
 // sit takes the seat for a waiter who owns the shard, from the helper as well. It reports false if
 // another waiter has it.
 func (z *sleeper) sit() bool {
+	sys.Step()
 	if !z.seat.CompareAndSwap(seatFree, seatWaiter) && !z.seat.CompareAndSwap(seatHelper, seatWaiter) {
 		return false
 	}
@@ -187,7 +194,11 @@ func (z *sleeper) sit() bool {
 }
 
 // rise gives the seat up.
-func (z *sleeper) rise() { z.seat.Store(seatFree) }
+func (z *sleeper) rise() {
+	sys.Step()
+	z.seat.Store(seatFree)
+	sys.Step()
+}
 
 // settle reports whether the owner of the shard may leave it to a sleeper: to the one in the seat, or to the
 // helper, who is given the seat. There is nothing to do then, and nothing that the sleeper does not wait for.
@@ -196,6 +207,7 @@ func (z *sleeper) settle() bool {
 	if s.closing.Load() {
 		return false // a closed shard stays closed
 	}
+	sys.Step()
 	if !z.seat.CompareAndSwap(seatFree, seatHelper) && z.seat.Load() == seatWaiter {
 		return z.mayGoOn()
 	}
@@ -203,6 +215,7 @@ func (z *sleeper) settle() bool {
 	timeout, ok := z.ready()
 	if ok {
 		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
+		sys.Step()
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
 			return true
 		}
@@ -215,11 +228,11 @@ func (z *sleeper) settle() bool {
 // mayGoOn is settle with a waiter in the seat.
 func (z *sleeper) mayGoOn() bool {
 	z.s.parking.announce()
-	slept := z.fds
-	z.fds = z.now
 	timeout, ok := z.ready()
-	z.fds, z.now = slept, z.fds
-	return ok && slices.Equal(z.fds, z.now) && z.until <= z.at(timeout)
+	if ok {
+		z.beds[seatWaiter].Watch(z.fds, z.s.pollers.gen)
+	}
+	return ok && z.until <= z.at(timeout)
 }
 
 // at returns when timeout is over. Owner only.
@@ -230,6 +243,9 @@ func (z *sleeper) at(timeout time.Duration) clock.Time {
 	return z.s.clock.now.Add(timeout)
 }
 
+// afterFunc is replaced by tests that decide when it is called.
+var afterFunc = context.AfterFunc
+
 // follow has the end of ctx wake the waiter in the seat, who owns the shard.
 func (z *sleeper) follow(ctx context.Context) {
 	done := ctx.Done()
@@ -239,7 +255,7 @@ func (z *sleeper) follow(ctx context.Context) {
 	if z.stop != nil {
 		z.stop()
 	}
-	z.cancel, z.stop = done, context.AfterFunc(ctx, func() { z.ring(seatWaiter) })
+	z.cancel, z.stop = done, afterFunc(ctx, func() { z.ring(seatWaiter) })
 }
 
 // answer forgets that the helper was called.
@@ -270,6 +286,7 @@ func (z *sleeper) open() error {
 func (z *sleeper) close() {
 	for z.seat.Load() == seatWaiter {
 		z.ring(seatWaiter)
+		sys.Step()
 		osYield()
 	}
 	if z.stop != nil {
@@ -294,6 +311,9 @@ func (z *sleeper) closeTo(n int) (err error) {
 // processes that exchange 8 bytes. The few short ones at the beginning are a system
 // call, since in a process that is otherwise idle Go's timers are not finer than 1 ms.
 func (z *sleeper) standBy(d time.Duration) {
+	if sys.Await(true, z.called) {
+		return
+	}
 	if d < maxInterval {
 		bell, ts := [1]sys.PollFd{{Fd: int32(z.bells[seatHelper].fd), Events: sys.POLLIN}}, sys.NsecToTimespec(int64(d))
 		if n, err := sys.Ppoll(bell[:], &ts); err == nil && n > 0 {
@@ -311,9 +331,14 @@ func (z *sleeper) standBy(d time.Duration) {
 	}
 }
 
+// called reports whether wakeHelper was called.
+func (z *sleeper) called() bool { return len(z.handover) > 0 }
+
 // wakeHelper ends a sleep of either kind. Any goroutine may call it.
 func (z *sleeper) wakeHelper() {
+	sys.Step()
 	z.ring(seatHelper)
+	sys.Step()
 	select {
 	case z.handover <- struct{}{}:
 	default:
@@ -336,10 +361,17 @@ func (p *parking) isAwake() bool { return p.state.Load() == awake }
 func (p *parking) isClosed() bool { return p.state.Load() == closed }
 
 // announce says that the owner is about to sleep. Owner only.
-func (p *parking) announce() { p.state.Store(asleep) }
+func (p *parking) announce() {
+	sys.Step()
+	p.state.Store(asleep)
+	sys.Step()
+}
 
 // end makes it awake, and reports whether it was asleep.
-func (p *parking) end() bool { return p.state.CompareAndSwap(asleep, awake) }
+func (p *parking) end() bool {
+	sys.Step()
+	return p.state.CompareAndSwap(asleep, awake)
+}
 
 // close is the end of the shard. Owner only.
 func (p *parking) close() { p.state.Store(closed) }

@@ -4,6 +4,8 @@ package shard_test
 
 import (
 	"encoding/binary"
+	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -88,4 +90,46 @@ func TestDescriptorWakes(t *testing.T) {
 		s.RemovePoller(d)
 		require.NoError(t, unix.Close(d.fd))
 	})
+}
+
+// TestDescriptorReplaced: a poller goes and another comes, whose descriptor has the same number, while a goroutine
+// sleeps for the shard.
+func TestDescriptorReplaced(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		t.Run(fmt.Sprint(waits), func(t *testing.T) {
+			s := newShard(t, shard.Config{Mode: shard.Manual})
+			ref, old, d, ctx := spawn(t, s, "setter", setter()), newDoorbell(t), newDoorbell(t), soon(t)
+			d.target.Store(1)
+			s.AddPoller(ref, old)
+			got := make(chan error, 1)
+			if waits {
+				go func() { got <- s.Wait(t.Context(), &d.done) }()
+			}
+			parked(t, s)
+			for !s.Adopt() {
+			}
+			s.RemovePoller(old)
+			require.NoError(t, unix.Dup3(d.fd, old.fd, unix.O_CLOEXEC))
+			require.NoError(t, unix.Close(d.fd))
+			d.fd = old.fd
+			s.AddPoller(ref, d)
+			s.Release()
+			parked(t, s)
+			d.ring(t)
+			if !waits {
+				for !d.done.IsSet() && ctx.Err() == nil {
+					runtime.Gosched()
+				}
+				got <- ctx.Err()
+			}
+			select {
+			case err := <-got:
+				require.NoError(t, err)
+			case <-ctx.Done():
+				t.Fatal("the bell is not heard")
+			}
+			s.RemovePoller(d)
+			require.NoError(t, unix.Close(d.fd))
+		})
+	}
 }

@@ -75,7 +75,7 @@ type wait struct {
 
 // watchSpin is how long a goroutine that cannot run the shard polls its signal
 // before it parks: waking it takes about as long.
-const watchSpin = 20 * time.Microsecond
+var watchSpin = 20 * time.Microsecond
 
 // manual waits on a manual shard, which the caller owns already if mine is set.
 func (w *wait) manual(mine bool) error {
@@ -110,6 +110,7 @@ func (w *wait) manual(mine bool) error {
 			// looks for waiters after that.
 			s.waiters.want()
 			if s.owner.free() && w.sig.unpark() {
+				sys.Step()
 				s.waiters.remove(w.sig)
 				continue
 			}
@@ -173,6 +174,7 @@ func (w *wait) letRun() bool {
 	} else {
 		s.coming.Store(true)
 		s.owner.release()
+		sys.Step()
 		runtime.Gosched()
 		s.coming.Store(false) // before it looks whether the shard is free
 	}
@@ -225,9 +227,11 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 	z.parks.Add(1)
 	s.makeWay()
 	if w.ctx.Err() == nil && !s.closing.Load() {
+		sys.Step()
 		z.beds[seatWaiter].Wait(timeout)
 	}
 	s.parking.end()
+	sys.Step()
 	set := !w.sig.undoze()
 	mine = !set && s.owner.acquire()
 	z.rise()
@@ -254,6 +258,7 @@ var errAgain = errors.New("shard: look for the shard")
 // watch polls the signal for a short while, and reports whether it was set.
 func (w *wait) watch() bool {
 	began := clock.System.Now()
+	sys.Step()
 	for i := 1; !w.sig.IsSet(); i++ {
 		if i%16 == 0 && (w.ctx.Err() != nil || w.s.closing.Load() || clock.System.Now().Sub(began) > watchSpin) {
 			return false
@@ -287,35 +292,37 @@ func (w *wait) park() error {
 // blocked waits for the token of a parked signal. again means that the token was
 // not for the signal: the shard is to be driven.
 func (w *wait) blocked() (again bool, err error) {
+	sys.Await(false, func() bool { return len(w.sig.ch) > 0 || w.ctx.Err() != nil || w.s.life.over() })
 	select {
 	case drive := <-w.sig.ch:
-		return w.woken(drive), nil
+		w.came(drive)
+		return drive, nil // although the signal may be set by now: leaving the shard hands it over
 	case <-w.ctx.Done():
 		err = context.Cause(w.ctx)
 	case <-w.s.life.done:
 		err = ErrClosed
 	}
+	sys.Step()
 	if w.sig.unpark() {
 		return false, err
 	}
-	if !w.woken(<-w.sig.ch) {
-		return false, nil
+	sys.Await(false, func() bool { return len(w.sig.ch) > 0 })
+	if drive := <-w.sig.ch; drive {
+		w.came(drive)
+		w.s.handOver() // it was for driving the shard, but this goroutine leaves
 	}
-	w.s.handOver() // this goroutine leaves
+	if w.sig.IsSet() {
+		err = nil
+	}
 	return false, err
 }
 
-// woken reports whether the caller is to drive the shard, after a token that may say so. If its signal has been
-// set since, another goroutine is to.
-func (w *wait) woken(drive bool) bool {
+// came notes that the caller, who has its token, is not on its way any more. It looks whether the shard is free after that.
+func (w *wait) came(drive bool) {
 	if drive {
 		w.s.coming.Store(false)
-		if w.sig.IsSet() {
-			w.s.handOver()
-			return false
-		}
+		sys.Step()
 	}
-	return drive
 }
 
 // asOwner waits in the goroutine that owns the shard by its own Adopt.
@@ -397,12 +404,14 @@ func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
 func (s *Shard) makeWay() {
 	s.owner.release()
 	if s.waiters.takeWant() {
+		sys.Step()
 		s.waiters.wakeOne()
 	}
 }
 
 // handOver finds a goroutine to look after a shard that its driver has left, unless one is on its way.
 func (s *Shard) handOver() {
+	sys.Step()
 	if s.coming.Load() {
 		return
 	}
@@ -436,13 +445,18 @@ type waiters struct {
 }
 
 // want asks the owner to make way.
-func (w *waiters) want() { w.wanted.Store(1) }
+func (w *waiters) want() {
+	sys.Step()
+	w.wanted.Store(1)
+	sys.Step()
+}
 
 // takeWant reports whether a waiter asked for the shard, and forgets that.
 func (w *waiters) takeWant() bool { return w.wanted.Load() != 0 && w.wanted.Swap(0) != 0 }
 
 // add parks g at the end of the list. It reports false if g is set.
 func (w *waiters) add(g *Signal, s *Shard) bool {
+	sys.Step()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !g.park(s) {
@@ -461,6 +475,7 @@ func (w *waiters) add(g *Signal, s *Shard) bool {
 
 // remove takes g out of the list if it is there.
 func (w *waiters) remove(g *Signal) {
+	sys.Step()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unlink(g)
@@ -494,7 +509,7 @@ func (w *waiters) wakeOne() bool {
 		g := w.first
 		w.unlink(g)
 		if g.unpark() {
-			g.s.coming.Store(true)
+			g.s.Load().coming.Store(true)
 			g.token(true)
 			return true
 		}
@@ -510,8 +525,9 @@ type Signal struct {
 
 	here bool // its waiter runs the shard; the shard owner's
 
+	s atomic.Pointer[Shard] // where its waiter waits, or has waited
+
 	// Written by the waiter before it parks, read by the goroutine that finds it parked.
-	s    *Shard
 	ch   chan bool // holds the one token that ends a park, true to drive the shard; made at the first
 	next *Signal   // in the notifier's stack
 
@@ -540,11 +556,14 @@ func (g *Signal) IsSet() bool { return g.state.Load() == sigSet }
 
 // Set ends the wait. It never blocks and never allocates.
 func (g *Signal) Set() {
-	switch g.state.Swap(sigSet) {
+	sys.Step()
+	was := g.state.Swap(sigSet)
+	sys.Step()
+	switch was {
 	case sigParked:
 		g.deliver()
 	case sigDozing:
-		g.s.sleeper.ring(seatWaiter)
+		g.s.Load().sleeper.ring(seatWaiter) // if the waiter has left, perhaps of another shard: no harm
 	}
 }
 
@@ -560,7 +579,7 @@ func (g *Signal) SetByOwner() {
 
 // deliver sends the token of a signal that was just set, and whose waiter is parked.
 func (g *Signal) deliver() {
-	s := g.s
+	s := g.s.Load()
 	if s.notifier != nil {
 		s.notifier.push(g)
 		return
@@ -571,13 +590,20 @@ func (g *Signal) deliver() {
 	}
 }
 
+// on notes the shard of a wait.
+func (g *Signal) on(s *Shard) {
+	if g.s.Load() != s {
+		g.s.Store(s)
+	}
+}
+
 // park announces that the caller is about to wait for the token. It reports false if
 // the signal is set, so that there will be none.
 func (g *Signal) park(s *Shard) bool {
 	if g.ch == nil {
 		g.ch = make(chan bool, 1)
 	}
-	g.s = s
+	g.on(s)
 	return g.state.CompareAndSwap(sigUnset, sigParked)
 }
 
@@ -586,7 +612,7 @@ func (g *Signal) unpark() bool { return g.state.CompareAndSwap(sigParked, sigUns
 
 // doze announces that the caller is about to sleep in the seat. It reports false if the signal is set.
 func (g *Signal) doze(s *Shard) bool {
-	g.s = s
+	g.on(s)
 	return g.state.CompareAndSwap(sigUnset, sigDozing)
 }
 

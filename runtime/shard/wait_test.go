@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -534,4 +535,87 @@ func TestGrace(t *testing.T) {
 		least = min(least, quarter())
 	}
 	require.Less(t, least, time.Millisecond)
+}
+
+// TestWaitersComeAndGo: goroutines wait for signals that a shard sets, or another goroutine, or until their context
+// ends, on two shards in turn with the same signal, while others drive and post. In the end the shards are
+// closed while goroutines wait.
+func TestWaitersComeAndGo(t *testing.T) {
+	rounds := 3000
+	if raceEnabled || testenv.Short() {
+		rounds = 300
+	}
+	cfg := shard.Config{Mode: shard.Manual, Spin: time.Microsecond}
+	var shards [2]*shard.Shard
+	var refs [2]shard.Ref
+	for i := range shards {
+		shards[i] = newShard(t, cfg)
+		refs[i] = spawn(t, shards[i], "setter", setter())
+	}
+	ctx := soon(t)
+	var waiters, others sync.WaitGroup
+	for w := range 6 {
+		waiters.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(w), 0))
+			var p ping
+			for i := range rounds {
+				p.sig.Reset()
+				k := (i + w) % len(shards)
+				mine, end := context.WithCancel(ctx)
+				what := rnd.IntN(4)
+				switch what {
+				case 0:
+					shards[k].Post(refs[k], &p)
+				case 1:
+					go p.sig.Set()
+				case 2:
+					go end()
+				case 3:
+					shards[k].Drive()
+					shards[k].Post(refs[k], &p)
+				}
+				err := shards[k].Wait(mine, &p.sig)
+				end()
+				if (what == 2) != errors.Is(err, context.Canceled) || err == nil && !p.sig.IsSet() {
+					t.Errorf("waiter %d, round %d, case %d: %v", w, i, what, err)
+					return
+				}
+			}
+		})
+	}
+	var over atomic.Bool
+	for k, s := range shards {
+		others.Go(func() {
+			for !over.Load() {
+				done := make(chan struct{})
+				s.Post(refs[k], &note{do: func(actor.Context) { close(done) }})
+				select {
+				case <-done:
+				case <-ctx.Done():
+					t.Error("a post is not run")
+					return
+				}
+				if s.Claim() {
+					s.Release()
+				}
+			}
+		})
+	}
+	waiters.Wait()
+	over.Store(true)
+	others.Wait()
+	for _, s := range shards {
+		for range 4 {
+			others.Go(func() {
+				if err := s.Wait(ctx, new(shard.Signal)); !errors.Is(err, shard.ErrClosed) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	for _, s := range shards {
+		parked(t, s)
+		require.NoError(t, s.Close())
+	}
+	others.Wait()
 }

@@ -79,22 +79,13 @@ func (w *WaitSet) Open(bell int) (err error) {
 // Watch makes fds those that end a sleep besides the bell. One goroutine at a time may call it, also while another
 // sleeps. Descriptors that were closed since the last call may come again, as others, with another gen only.
 func (w *WaitSet) Watch(fds []int, gen uint64) {
-	same := slices.Equal(w.fds, fds) && w.gen == gen
-	if same && w.watched {
+	if w.watched && w.gen == gen && slices.Equal(w.fds, fds) {
 		return
 	}
-	if !same {
-		for _, fd := range w.fds {
-			w.control(unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed
-		}
-		w.fds, w.gen = append(w.fds[:0], fds...), gen
-	}
+	w.SetAside()
+	w.fds, w.gen = append(w.fds[:0], fds...), gen
 	for _, fd := range fds {
-		op := unix.EPOLL_CTL_ADD
-		if same {
-			op = unix.EPOLL_CTL_MOD
-		}
-		w.control(op, fd, unix.EPOLLIN)
+		w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
 	}
 	w.watched = true
 }
@@ -103,23 +94,25 @@ func (w *WaitSet) Watch(fds []int, gen uint64) {
 func (w *WaitSet) SetAside() {
 	if w.watched {
 		for _, fd := range w.fds {
-			w.control(unix.EPOLL_CTL_MOD, fd, 0)
+			w.control(unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed; left in the set it would tell of its other end's death
 		}
 		w.watched = false
 	}
 }
 
 // control is short, as SignalEvent is.
-func (w *WaitSet) control(op, fd int, events uint32) unix.Errno {
+func (w *WaitSet) control(op, fd int, events uint32) {
 	e := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
-	return errno
+	_, _, _ = unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
 }
 
 // Wait sleeps until the bell rings, a descriptor that is watched is readable, or d is over; a negative d: without
 // limit. It silences the bell, and reports whether it rang.
 func (w *WaitSet) Wait(d time.Duration) (rang bool) {
 	w.rang = false
+	if Await(d >= 0, w.pending) {
+		d = 0
+	}
 	if d >= 0 && d < napMost {
 		return w.Nap(d)
 	}
@@ -146,6 +139,12 @@ func (w *WaitSet) Nap(d time.Duration) (rang bool) {
 		w.ready(0)
 	}
 	return w.rang
+}
+
+// pending is ready, and changes nothing.
+func (w *WaitSet) pending() bool {
+	n, _ := Ppoll([]PollFd{{Fd: int32(w.ep), Events: POLLIN}}, &Timespec{})
+	return n > 0
 }
 
 // ready reports whether there is a reason to wake.
