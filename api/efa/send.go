@@ -296,13 +296,18 @@ func (e *Endpoint) inject(ctx context.Context, req *ope.Request, handOver bool) 
 }
 
 // handedOver waits until the device has what was submitted before. A turn gives it to the device after it
-// has taken it from the ring, perhaps at its end, which it has come to when another one begins.
+// has taken it from the ring, perhaps at its end, which it has come to when the shard has no owner, or when another one
+// begins.
 func (e *Endpoint) handedOver() {
 	for range 2 {
 		var taken shard.Signal
 		e.control(taken.Set)
 		if e.sh.Wait(context.Background(), &taken) != nil {
 			return // it was closed, and no device will get it
+		}
+		if e.sh.Claim() {
+			e.sh.Release()
+			return
 		}
 	}
 }

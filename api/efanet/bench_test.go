@@ -12,17 +12,26 @@ import (
 	"github.com/efactor/efactor/api/efanet"
 )
 
-// each runs a benchmark on connections of both kinds to another process.
+// dialers open connections of the kinds that are compared.
+var dialers = []struct {
+	on   string
+	dial func(context.Context, string) (net.Conn, error)
+}{
+	{"efanet", efanet.Dial},
+	{"tcp", func(ctx context.Context, at string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", at)
+	}},
+	{"unix", func(ctx context.Context, at string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", at)
+	}},
+}
+
+// each runs a benchmark on connections of all kinds to another process.
 func each(b *testing.B, size int, f func(b *testing.B, c net.Conn, p []byte)) {
-	for on, dial := range map[string]func(context.Context, string) (net.Conn, error){
-		"efanet": efanet.Dial,
-		"tcp": func(ctx context.Context, at string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", at)
-		},
-	} {
-		b.Run("conn="+on, func(b *testing.B) {
-			at, _ := process(b, on)
-			c, err := dial(soon(b), at)
+	for _, d := range dialers {
+		b.Run("conn="+d.on, func(b *testing.B) {
+			at, _ := process(b, d.on)
+			c, err := d.dial(soon(b), at)
 			require.NoError(b, err)
 			defer c.Close()
 			_, err = fmt.Fprintf(c, "%08d", size)

@@ -352,7 +352,8 @@ func (c *Conn) lose() {
 // do, and the end of the direction. Calls wait with its context; if that ends by errMoved they
 // are to go on with the next one.
 type limit struct {
-	now atomic.Pointer[period]
+	now  atomic.Pointer[period]
+	held atomic.Pointer[hold] // what is under way that cannot be taken up again, unless it is watched
 
 	mu    sync.Mutex // of those that change it
 	ended error
@@ -418,45 +419,72 @@ func (l *limit) end(err error) {
 	l.change(p)
 }
 
-// patience is how long hold goes on after a deadline.
-const patience = 50 * time.Millisecond
-
 // hold is a context of what cannot be taken up again once it was left: it ends at once with the
-// direction, but with a deadline only if that lasts. done gives it up.
-func (l *limit) hold(parent context.Context) (ctx context.Context, done func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	now := l.ctx()
-	stop := context.AfterFunc(now, func() {
-		for ctx.Err() == nil {
-			select {
-			case <-now.Done():
-			case <-ctx.Done():
-				return
-			}
-			why := context.Cause(now)
-			if errors.Is(why, os.ErrDeadlineExceeded) {
-				again := clock.NewTimer(patience)
-				select {
-				case <-again.C:
-				case <-ctx.Done():
-					again.Stop()
-					return
-				}
-			}
-			if next := l.ctx(); next == now {
-				cancel(why)
-			} else {
-				now = next
-			}
-		}
-	})
-	return ctx, func() {
-		stop()
-		cancel(context.Canceled)
+// direction, but with a deadline only if that lasts. Until it has ended it serves again and again.
+type hold struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// begin has what begins now end with h, or with a new one if there is none or it has ended. The caller has waited with ctx
+// before; letGo follows.
+func (l *limit) begin(ctx, parent context.Context, h *hold) *hold {
+	if h == nil || h.ctx.Err() != nil {
+		h = new(hold)
+		h.ctx, h.cancel = context.WithCancelCause(parent)
+	}
+	l.held.Store(h)
+	if _, limited := ctx.Deadline(); limited || l.ctx() != ctx {
+		l.watch()
+	}
+	return h
+}
+
+// letGo is the end of what began.
+func (l *limit) letGo(h *hold) {
+	if !l.held.CompareAndSwap(h, nil) { // it is watched
+		h.cancel(context.Canceled)
 	}
 }
 
-func (l *limit) change(p *period) { l.now.Swap(p).cancel(errMoved) }
+// watch has a goroutine end what is under way, if anything is, as the deadline and the end of the direction say.
+func (l *limit) watch() {
+	if h := l.held.Swap(nil); h != nil {
+		go l.endHeld(h)
+	}
+}
+
+// patience is how long what is held goes on after a deadline.
+const patience = 50 * time.Millisecond
+
+func (l *limit) endHeld(h *hold) {
+	for h.ctx.Err() == nil {
+		now := l.ctx()
+		select {
+		case <-now.Done():
+		case <-h.ctx.Done():
+			return
+		}
+		why := context.Cause(now)
+		if errors.Is(why, os.ErrDeadlineExceeded) {
+			again := clock.NewTimer(patience)
+			select {
+			case <-again.C:
+			case <-h.ctx.Done():
+				again.Stop()
+				return
+			}
+		}
+		if l.ctx() == now {
+			h.cancel(why)
+		}
+	}
+}
+
+func (l *limit) change(p *period) {
+	l.now.Swap(p).cancel(errMoved)
+	l.watch()
+}
 
 // settle waits until the calls are over that were in progress when their direction ended. Those
 // that come later hold mu for a moment and do nothing else.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -309,6 +310,43 @@ func TestCloseWhileDialed(t *testing.T) {
 		require.NoError(t, l.Close())
 		dials.Wait()
 	}
+}
+
+// TestTransferAllocates: a long write there and back makes the operations that send it, and no contexts.
+func TestTransferAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	l := listen(t, efanet.ListenConfig{})
+	c, err := efanet.Dial(soon(t), l.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	const size = 64 << 10
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			defer c.Close()
+			p := make([]byte, size)
+			for {
+				if _, err := io.ReadFull(c, p); err != nil {
+					return
+				}
+				if _, err := c.Write(p); err != nil {
+					return
+				}
+			}
+		}
+	}()
+	p := make([]byte, size)
+	least := math.Inf(1)
+	for i := 0; i < 1000 && least > 20; i++ { // a wait that sleeps may register with its context
+		least = min(least, testing.AllocsPerRun(1, func() {
+			_, err := c.Write(p)
+			require.NoError(t, err)
+			_, err = io.ReadFull(c, p)
+			require.NoError(t, err)
+		}))
+	}
+	require.LessOrEqual(t, least, 20.0)
 }
 
 // TestMany: thousands of connections on one endpoint each side, with a reader each.

@@ -3,12 +3,15 @@ package efanet_test
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,15 +48,20 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serveConn serves one connection. The first 8 digits are the size of its messages, which from
-// 64 KiB on have no reply.
+// serveConn serves one connection. The first 8 bytes are "json", for documents, or the size of its messages, which from
+// 64 KiB on have a reply only if an "e" precedes the size.
 func serveConn(c net.Conn) {
 	defer c.Close()
 	var first [8]byte
 	if _, err := io.ReadFull(c, first[:]); err != nil {
 		return
 	}
-	size, err := strconv.Atoi(string(first[:]))
+	if string(first[:4]) == "json" {
+		echoJSON(c)
+		return
+	}
+	digits, echoes := strings.CutPrefix(string(first[:]), "e")
+	size, err := strconv.Atoi(digits)
 	if err != nil {
 		return
 	}
@@ -62,7 +70,7 @@ func serveConn(c net.Conn) {
 		if _, err := io.ReadFull(c, p); err != nil {
 			return
 		}
-		if size < 64<<10 {
+		if echoes || size < 64<<10 {
 			if _, err := c.Write(p); err != nil {
 				return
 			}
@@ -70,9 +78,29 @@ func serveConn(c net.Conn) {
 	}
 }
 
+// document is a JSON request and its reply.
+type document struct {
+	ID   int    `json:"id"`
+	Body string `json:"body"`
+}
+
+// echoJSON gives documents back.
+func echoJSON(c net.Conn) {
+	to, from := json.NewEncoder(c), json.NewDecoder(c)
+	for {
+		var d document
+		if from.Decode(&d) != nil || to.Encode(d) != nil {
+			return
+		}
+	}
+}
+
 func listenOn(on string) (net.Listener, error) {
-	if on == "tcp" {
+	switch on {
+	case "tcp":
 		return net.Listen("tcp", "127.0.0.1:0")
+	case "unix":
+		return net.Listen("unix", "@efanet-test-"+rand.Text())
 	}
 	return efanet.Listen(context.Background(), "")
 }
@@ -87,6 +115,11 @@ func serve(on string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
 		os.Exit(0)
 	}()
+	return serveOn(l)
+}
+
+// serveOn serves the connections of a listener.
+func serveOn(l net.Listener) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {

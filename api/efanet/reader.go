@@ -34,6 +34,7 @@ type reader struct {
 	granted int          // bytes of it that are under way
 	bulk    *fetched     // takes them, if a call has left them
 	stopped bool         // STOP was sent
+	hold    *hold        // ends what cannot be taken up again; nil: nothing has had to yet
 }
 
 // fetched is granted bytes that nobody waits for in Read.
@@ -189,8 +190,9 @@ func (r *reader) press() {
 // memory of the connection's, and gives back what that saves. So many small writes take as much
 // credit as they have bytes.
 func (r *reader) join() {
-	ctx, done := r.limit.hold(r.c.life) // which ends nothing but this: a frame comes whole, or stays
-	defer done()
+	r.hold = r.begin(r.ctx(), r.c.life, r.hold) // which ends nothing but this: a frame comes whole, or stays
+	defer r.letGo(r.hold)
+	ctx := r.hold.ctx
 	for r.err == nil && r.bulk == nil && r.offered == 0 && len(r.joined) < window {
 		if _, err := r.c.hub.ep.PeekTag(ctx, laneStream.match(r.c.id), r.c.from...); err != nil {
 			return // there is none, or Read will have the error
@@ -249,7 +251,7 @@ func (r *reader) transfer(ctx context.Context, p []byte) (int, error) {
 		r.fetch(func() ([]byte, error) { return r.receive(r.c.hub.ctx, r.c.life, cl, make([]byte, f.n)) })
 		return 0, r.await(ctx)
 	case err == nil:
-		b, err := r.direct(cl, p[:f.n])
+		b, err := r.direct(ctx, cl, p[:f.n])
 		if err != nil {
 			return 0, err
 		}
@@ -279,10 +281,11 @@ func (r *reader) fetch(take func() ([]byte, error)) {
 
 // direct receives what was granted into a caller's memory, which it must not be put into after the call. So
 // the connection ends if the other side, which has begun to send it, stands still beyond a deadline
-// that was set meanwhile.
-func (r *reader) direct(cl *efa.Claimed, p []byte) ([]byte, error) {
-	ctx, done := r.limit.hold(r.c.hub.ctx)
-	defer done()
+// that was set since the call began to wait with ctx.
+func (r *reader) direct(ctx context.Context, cl *efa.Claimed, p []byte) ([]byte, error) {
+	r.hold = r.begin(ctx, r.c.life, r.hold)
+	defer r.letGo(r.hold)
+	ctx = r.hold.ctx
 	b, err := r.receive(ctx, ctx, cl, p)
 	if err == nil {
 		return b, nil

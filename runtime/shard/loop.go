@@ -121,8 +121,8 @@ func (h *helper) serve() {
 func (h *helper) relax() {
 	if h.s.mode == Pinned {
 		h.s.idling.relaxPinned(&h.s.clock)
-	} else {
-		h.s.idling.relax(&h.s.clock)
+	} else if h.s.idling.relax(&h.s.clock) {
+		runtime.Gosched()
 	}
 }
 
@@ -282,12 +282,10 @@ func (i *idling) vain(rang bool) bool {
 	return i.rung > tries && i.rung%maxAsleep != 0
 }
 
-// relax passes the time between two turns without work.
-func (i *idling) relax(c *shardClock) {
+// relax passes the time between two turns without work. It reports whether other goroutines are to have the processor then.
+func (i *idling) relax(c *shardClock) bool {
 	i.wait(c)
-	if i.turns%yieldSoon == 0 && (i.turns%yieldLate == 0 || oversubscribed()) {
-		runtime.Gosched()
-	}
+	return i.turns%yieldSoon == 0 && (i.turns%yieldLate == 0 || oversubscribed())
 }
 
 // relaxPinned is relax on a pinned thread, which does not use the Go scheduler.

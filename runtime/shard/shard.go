@@ -22,6 +22,7 @@ type Shard struct {
 	parking parking
 	closing atomic.Bool // Close was called
 	claims  atomic.Bool // it is lent, not closing, and has no Config.Waiter: see Claim
+	coming  atomic.Bool // a waiter that runs already, or was woken for it, is about to look after the shard
 	inbox   *inbox
 	_       [64]byte
 

@@ -22,8 +22,10 @@ import (
 //     takes the seat, of which there is one. If another waiter has the seat, it parks.
 //   - Who sleeps owns nothing. A goroutine that drives the shard meanwhile lets the
 //     sleeper sleep if there is nothing left to do, and wakes it otherwise.
+//   - A driver that has woken others lets them run first, and comes back. Until then they use the shard and wait in
+//     the list: Shard.coming.
 //   - A driver that leaves, also the seat, wakes a parked waiter to drive. With none, it wakes the
-//     helper if the helper sleeps without a time limit.
+//     helper if the helper sleeps without a time limit. While one is coming it wakes none.
 //   - The helper takes a shard that was neither owned nor driven during one of its
 //     intervals, which get longer while others drive, unless a waiter has the seat. It gives way to a waiter within
 //     a turn, and sleeps in the seat.
@@ -51,7 +53,7 @@ func (s *Shard) Wait(ctx context.Context, sig *Signal) error {
 	case s.OnShard():
 		return w.asOwner()
 	}
-	if w.watch(false) {
+	if w.watch() {
 		return nil
 	}
 	return w.park()
@@ -97,7 +99,7 @@ func (w *wait) manual(mine bool) error {
 			if !parked {
 				return err
 			}
-		case w.watch(true):
+		case w.glance():
 			return nil
 		case s.owner.free():
 			continue
@@ -143,6 +145,12 @@ func (w *wait) drive() (parked bool, err error) {
 			return false, context.Cause(w.ctx)
 		case n > 0:
 			s.idling.busy(&s.clock)
+			if s.woke && !w.letRun() {
+				return false, errAgain
+			}
+		case s.coming.Load():
+			w.sig.here = false
+			return w.line(), nil
 		case s.idling.longEnough(&s.clock), s.idling.looked() && s.idling.vain(s.pollers.rang()):
 			w.sig.here = false // others may take the shard, and set it
 			mine, parked, err := w.sleep()
@@ -150,10 +158,39 @@ func (w *wait) drive() (parked bool, err error) {
 				return parked, err
 			}
 			w.sig.here = true
-		default:
-			s.idling.relax(&s.clock)
+		case s.idling.relax(&s.clock) && !w.letRun():
+			return false, errAgain
 		}
 	}
+}
+
+// letRun lets other goroutines run first, on this processor: those that the turn has woken find the shard free, and then
+// wait without running it, since the caller comes back. It reports whether the caller owns the shard again.
+func (w *wait) letRun() bool {
+	s := w.s
+	s.woke, w.sig.here = false, false
+	if s.coming.Load() {
+		s.Release()
+	} else {
+		s.coming.Store(true)
+		s.owner.release()
+		sys.Step()
+		runtime.Gosched()
+		s.coming.Store(false) // before it looks whether the shard is free
+	}
+	if !s.owner.acquire() {
+		return false
+	}
+	w.sig.here = true
+	return true
+}
+
+// line parks the caller, who owns the shard, in the list of waiters and gives the shard up. It reports false if
+// the signal is set.
+func (w *wait) line() bool {
+	parked := w.s.waiters.add(w.sig, w.s)
+	w.s.Release()
+	return parked
 }
 
 // release gives up the shard, which the caller has run.
@@ -168,12 +205,7 @@ func (w *wait) release() {
 func (w *wait) sleep() (mine, parked bool, err error) {
 	s, z := w.s, &w.s.sleeper
 	if !z.sit() { // another waiter sleeps for the shard, or is about to take it
-		if !s.waiters.add(w.sig, s) {
-			s.Release()
-			return false, false, nil
-		}
-		s.Release()
-		return false, true, nil
+		return false, w.line(), nil
 	}
 	s.parking.announce()
 	timeout, ok := z.ready()
@@ -223,30 +255,30 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 // errAgain: the waiter has lost the shard while it slept.
 var errAgain = errors.New("shard: look for the shard")
 
-// watch polls the signal for a short while, and reports whether it was set. With adopt
-// it also ends when the shard has no owner.
-func (w *wait) watch(adopt bool) bool {
-	s := w.s
+// watch polls the signal for a short while, and reports whether it was set.
+func (w *wait) watch() bool {
 	began := clock.System.Now()
 	sys.Step()
-	for i := 1; ; i++ {
-		if w.sig.IsSet() {
-			return true
-		}
-		if adopt {
-			if s.owner.free() {
-				return false
-			}
-			if s.waiters.wanted.Load() == 0 {
-				s.waiters.want()
-			}
-		}
-		if i%16 == 0 && (w.ctx.Err() != nil || s.closing.Load() || clock.System.Now().Sub(began) > watchSpin) {
+	for i := 1; !w.sig.IsSet(); i++ {
+		if i%16 == 0 && (w.ctx.Err() != nil || w.s.closing.Load() || clock.System.Now().Sub(began) > watchSpin) {
 			return false
 		}
 		runtime.Gosched()
 	}
+	return true
 }
+
+// glance waits a moment for the signal or for the shard, which has an owner, and reports whether the signal was set. Its
+// processor is for those that have something to do: if a waiter drives the shard the wait may be long.
+func (w *wait) glance() bool {
+	for i := 0; i < glances && !w.sig.IsSet() && !w.s.owner.free(); i++ {
+		pause()
+	}
+	return w.sig.IsSet()
+}
+
+// glances is how often glance looks: a few turns without work.
+const glances = 32
 
 // park waits for the signal without running anything.
 func (w *wait) park() error {
@@ -263,6 +295,7 @@ func (w *wait) blocked() (again bool, err error) {
 	sys.Await(false, func() bool { return len(w.sig.ch) > 0 || w.ctx.Err() != nil || w.s.life.over() })
 	select {
 	case drive := <-w.sig.ch:
+		w.came(drive)
 		return drive, nil // although the signal may be set by now: leaving the shard hands it over
 	case <-w.ctx.Done():
 		err = context.Cause(w.ctx)
@@ -274,13 +307,22 @@ func (w *wait) blocked() (again bool, err error) {
 		return false, err
 	}
 	sys.Await(false, func() bool { return len(w.sig.ch) > 0 })
-	if <-w.sig.ch {
+	if drive := <-w.sig.ch; drive {
+		w.came(drive)
 		w.s.handOver() // it was for driving the shard, but this goroutine leaves
 	}
 	if w.sig.IsSet() {
 		err = nil
 	}
 	return false, err
+}
+
+// came notes that the caller, who has its token, is not on its way any more. It looks whether the shard is free after that.
+func (w *wait) came(drive bool) {
+	if drive {
+		w.s.coming.Store(false)
+		sys.Step()
+	}
 }
 
 // asOwner waits in the goroutine that owns the shard by its own Adopt.
@@ -367,9 +409,12 @@ func (s *Shard) makeWay() {
 	}
 }
 
-// handOver finds a goroutine to look after a shard that its driver has left.
+// handOver finds a goroutine to look after a shard that its driver has left, unless one is on its way.
 func (s *Shard) handOver() {
 	sys.Step()
+	if s.coming.Load() {
+		return
+	}
 	switch z := &s.sleeper; {
 	case z.seat.Load() == seatWaiter: // who hands the shard over on leaving
 		z.ring(seatWaiter)
@@ -464,6 +509,7 @@ func (w *waiters) wakeOne() bool {
 		g := w.first
 		w.unlink(g)
 		if g.unpark() {
+			g.s.Load().coming.Store(true)
 			g.token(true)
 			return true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -455,6 +456,36 @@ func handOver(t *testing.T, s *shard.Shard, waiters, rounds int) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestWokenRunFirst: a driver that has woken another goroutine, and has no processor to spare, lets it run and use the shard
+// before it spins on.
+func TestWokenRunFirst(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	s := newShard(t, shard.Config{Mode: shard.Manual, Spin: time.Hour})
+	ref := spawn(t, s, "setter", setter())
+	ctx := soon(t)
+	var driver shard.Signal
+	over := make(chan error)
+	go func() { over <- s.Wait(ctx, &driver) }()
+	const rounds = 100
+	claimed := 0
+	for range rounds { // one in which the kernel or Go's runtime stops the driver at a bad moment says nothing
+		for s.Claim() { // the driver is not there yet
+			s.Release()
+			runtime.Gosched()
+		}
+		var p ping
+		s.Post(ref, &p)
+		require.NoError(t, s.Wait(ctx, &p.sig))
+		if s.Claim() {
+			claimed++
+			s.Release()
+		}
+	}
+	driver.Set()
+	require.NoError(t, <-over)
+	require.Greater(t, claimed, rounds/2)
 }
 
 // TestAdoptByHand: an application that adopts a manual shard itself, and leaves
