@@ -177,6 +177,10 @@ const (
 	maxAsleep = 64
 )
 
+// longGap is from where on a gap makes the next sleep one in Go's poller. A system call wakes sooner, but Go's runtime
+// looks every 20 us for a while whether it is to take the processor away from one that lasts.
+const longGap = 2 * time.Millisecond
+
 // idling counts the turns without work in a row and decides when the shard sleeps.
 // Owner only.
 type idling struct {
@@ -190,9 +194,10 @@ type idling struct {
 	off     int  // waits that are to come without yields
 	nextOff int  // half of off, if a yield takes long again
 
-	lost   int // what polling has lost, by the gaps until there was something to do
-	asleep int // waits in a row that slept without polling
-	rung   int // waits in a row before which the shard had woken a peer
+	last   time.Duration // the last gap until there was something to do
+	lost   int           // what polling has lost, by the gaps until there was something to do
+	asleep int           // waits in a row that slept without polling
+	rung   int           // waits in a row before which the shard had woken a peer
 }
 
 // reset begins anew.
@@ -216,6 +221,7 @@ func (i *idling) woke(c *shardClock) {
 
 // gap learns from a wait whether polling pays.
 func (i *idling) gap(d time.Duration) {
+	i.last = d
 	if d > i.spin {
 		i.lost = min(i.lost+vainCost, mostVain)
 	} else {

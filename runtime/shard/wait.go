@@ -228,7 +228,11 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 	s.makeWay()
 	if w.ctx.Err() == nil && !s.closing.Load() {
 		sys.Step()
-		z.beds[seatWaiter].Wait(timeout)
+		if bed := &z.beds[seatWaiter]; s.idling.last < longGap {
+			bed.Nap(timeout)
+		} else {
+			bed.Wait(timeout)
+		}
 	}
 	s.parking.end()
 	sys.Step()

@@ -129,13 +129,13 @@ func (w *WaitSet) Wait(d time.Duration) (rang bool) {
 // thread.
 func (w *WaitSet) Nap(d time.Duration) (rang bool) {
 	w.rang = false
-	fds := [1]PollFd{{Fd: int32(w.ep), Events: POLLIN}}
-	ts := unix.NsecToTimespec(int64(max(d, 0)))
-	limit := &ts
 	if d < 0 {
-		limit = nil
+		n, err := unix.EpollWait(w.ep, w.events[:], -1)
+		w.note(n, err == nil)
+		return w.rang
 	}
-	if n, err := Ppoll(fds[:], limit); err == nil && n > 0 {
+	fds, ts := [1]PollFd{{Fd: int32(w.ep), Events: POLLIN}}, unix.NsecToTimespec(int64(d))
+	if n, err := Ppoll(fds[:], &ts); err == nil && n > 0 { // whose time is finer
 		w.ready(0)
 	}
 	return w.rang
@@ -150,8 +150,13 @@ func (w *WaitSet) pending() bool {
 // ready reports whether there is a reason to wake.
 func (w *WaitSet) ready(uintptr) bool {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.ep), uintptr(unsafe.Pointer(&w.events)), uintptr(len(w.events)), 0, 0, 0)
-	if errno != 0 {
-		return errno != unix.EINTR
+	return w.note(int(n), errno == 0)
+}
+
+// note silences the bell if it is one of n events, and reports whether there are any.
+func (w *WaitSet) note(n int, ok bool) bool {
+	if !ok {
+		return false
 	}
 	for _, e := range w.events[:n] {
 		if int(e.Fd) == w.bell {
