@@ -145,10 +145,6 @@ type QP interface {
 	// FDs are descriptors that become readable when a queue pair that has just been armed has
 	// work; nil for drivers that use QPConfig.Notify. Poll drains them. They may be others when it is armed again.
 	FDs() []int
-	// Rings is where the driver counts the peers that it has woken, each by a system call; nil for drivers that
-	// wake none themselves. It is the same from beginning to end.
-	Rings() *uint64
-
 	// Close flushes: nothing completes afterwards and no memory is touched.
 	Close() error
 }
@@ -229,9 +225,6 @@ func (QPBase) LendPlain(AH, uint16, []byte) (uint64, uint64, error) { return 0, 
 
 // Relend implements QP by a refusal.
 func (QPBase) Relend(uint8, uint64, []byte) error { return ErrNotSupported }
-
-// Rings implements QP: it wakes none.
-func (QPBase) Rings() *uint64 { return nil }
 
 // Pulse implements QP: there is none.
 func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }

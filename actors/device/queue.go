@@ -282,9 +282,6 @@ func (q *Queue) Arm() bool {
 	return q.qp.Arm()
 }
 
-// Rings is the device's.
-func (q *Queue) Rings() *uint64 { return q.qp.Rings() }
-
 // FDs are the device's.
 func (q *Queue) FDs() []int { return q.qp.FDs() }
 

@@ -30,7 +30,6 @@ func (q *fakeQP) PostRecv(s []int32)   { q.posted = append(q.posted, s...) }
 func (q *fakeQP) Doorbell()            { q.bells++ }
 func (q *fakeQP) Arm() bool            { return true }
 func (q *fakeQP) FDs() []int           { return nil }
-func (q *fakeQP) Rings() *uint64       { return nil }
 func (q *fakeQP) Close() error         { q.closed = true; return nil }
 
 func (q *fakeQP) PostSend(wr *device.SendWR) error {

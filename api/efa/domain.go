@@ -46,7 +46,7 @@ type DomainConfig struct {
 	// CPUs are where pinned shards may run, in turn; nil: any that the process
 	// may use.
 	CPUs []int
-	// Spin is how long an idle shard polls at most before it sleeps; 0: 50 us. A shard whose gaps are mostly
+	// Spin is how long an idle shard polls at most before it sleeps; 0: 150 us. A shard whose gaps are mostly
 	// longer sleeps at once, and one that shares its CPU gives that to other threads, those of other processes
 	// too, after every look.
 	Spin time.Duration

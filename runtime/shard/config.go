@@ -82,7 +82,7 @@ func (c *Config) validate() error {
 
 // Defaults of Config.
 const (
-	DefaultSpin  = 50 * time.Microsecond
+	DefaultSpin  = 150 * time.Microsecond
 	DefaultGrace = 50 * time.Microsecond
 )
 

@@ -197,7 +197,6 @@ type idling struct {
 	last   time.Duration // the last gap until there was something to do
 	lost   int           // what polling has lost, by the gaps until there was something to do
 	asleep int           // waits in a row that slept without polling
-	rung   int           // waits in a row before which the shard had woken a peer
 }
 
 // reset begins anew.
@@ -272,20 +271,6 @@ func (i *idling) longEnough(c *shardClock) bool {
 		return true
 	}
 	return false
-}
-
-// looked reports whether the shard has just looked a few times, and is about to spin.
-func (i *idling) looked() bool { return i.turns == idleTurns }
-
-// vain reports whether to spin now is in vain: the peer slept when the shard had something for it, again. Both would spin
-// if the one that comes first were to spin a while longer, so the shard tries that, seldom.
-func (i *idling) vain(rang bool) bool {
-	if !rang {
-		i.rung = 0
-		return false
-	}
-	i.rung++
-	return i.rung > tries && i.rung%maxAsleep != 0
 }
 
 // relax passes the time between two turns without work. It reports whether other goroutines are to have the processor then.

@@ -170,12 +170,6 @@ type Flusher interface {
 	FlushDue() *bool
 }
 
-// Ringer is a Poller that wakes sleeping goroutines of others, perhaps of other processes.
-type Ringer interface {
-	// Rings is asked once: where the answer points to it says how often the poller has done so; nil: it does not.
-	Rings() *uint64
-}
-
 // always is for pollers that are no Flusher.
 var always = true
 
@@ -184,7 +178,6 @@ type pollers struct {
 	list    []*Polled
 	first   *Polled // those of the list to be called, as the present phase of the turn found it
 	at      *Polled // the one after that which is being called, where a walk goes on after a panic
-	rings   uint64  // of all Ringers, as rang found them
 	changed bool    // first is not what walk would make of the list
 	gen     uint64  // counts changes of the list
 }
@@ -194,9 +187,8 @@ type Polled struct {
 	after *Polled  // the next to be called; only pollers.gather changes it
 	m     *mailbox // the actor whose failure a panic is, nil for none
 	p     Poller
-	due   *bool   // says whether Flush is to be called
-	rings *uint64 // of a Ringer, else nil
-	off   bool    // p is not to be called: m is suspended, or p was removed
+	due   *bool // says whether Flush is to be called
+	off   bool  // p is not to be called: m is suspended, or p was removed
 }
 
 // AddPoller makes p part of every turn, after those added before. A panic in p
@@ -209,9 +201,6 @@ func (s *Shard) AddPoller(as Ref, p Poller) *Polled {
 	e := &Polled{m: as.m, p: p, due: &always}
 	if f, ok := p.(Flusher); ok {
 		e.due = f.FlushDue()
-	}
-	if r, ok := p.(Ringer); ok {
-		e.rings = r.Rings()
 	}
 	if s.OnShard() {
 		s.pollers.add(e)
@@ -282,20 +271,6 @@ func (p *pollers) gather() {
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
 func (p *pollers) rescue(s *Shard) {
 	s.rescue(recover())
-}
-
-// rang reports whether a poller has woken another goroutine since it was last asked. The answer of that will take
-// longer than a sleep.
-func (p *pollers) rang() bool {
-	var n uint64
-	for _, e := range p.list {
-		if e.rings != nil {
-			n += *e.rings
-		}
-	}
-	was := p.rings
-	p.rings = n
-	return n != was
 }
 
 // arm readies every poller for sleep. It reports false if one has work, or panicked.

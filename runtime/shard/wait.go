@@ -151,7 +151,7 @@ func (w *wait) drive() (parked bool, err error) {
 		case s.coming.Load():
 			w.sig.here = false
 			return w.line(), nil
-		case s.idling.longEnough(&s.clock), s.idling.looked() && s.idling.vain(s.pollers.rang()):
+		case s.idling.longEnough(&s.clock):
 			w.sig.here = false // others may take the shard, and set it
 			mine, parked, err := w.sleep()
 			if !mine {

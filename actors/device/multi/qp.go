@@ -338,9 +338,6 @@ func (q *QP) Arm() bool {
 	return true
 }
 
-// Rings implements device.QP by that of the first path: the others lead to other hosts.
-func (q *QP) Rings() *uint64 { return q.subs[0].Rings() }
-
 // FDs implements device.QP.
 func (q *QP) FDs() []int {
 	q.fds = q.fds[:0]

@@ -112,9 +112,6 @@ type (
 		Shut(from Source)
 	}
 
-	// Ringer is device.QP's Rings.
-	Ringer interface{ Rings() *uint64 }
-
 	// Explainer is a carrier that knows why it does not reach a device (device.QP's Why). It is asked
 	// when Send or RDMA has returned Unsent, too.
 	Explainer interface {

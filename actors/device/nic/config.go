@@ -58,8 +58,6 @@ type Config struct {
 	// Plain lends what is in no region; nil: device.Info's Plain is false.
 	Plain PlainLender
 
-	// Ringer counts those that it wakes; nil: it wakes nobody.
-	Ringer Ringer
 	// Pulser tells who runs; nil: device.Info's Pulse is false.
 	Pulser Pulser
 

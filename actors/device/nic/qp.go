@@ -94,14 +94,6 @@ func (q *QP) Arm() bool {
 	return q.carrier.Arm()
 }
 
-// Rings implements device.QP.
-func (q *QP) Rings() *uint64 {
-	if q.cfg.Ringer == nil {
-		return nil
-	}
-	return q.cfg.Ringer.Rings()
-}
-
 // FDs implements device.QP.
 func (q *QP) FDs() []int { return q.carrier.FDs() }
 

@@ -122,7 +122,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, Resent: c.Resent, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, FindsAH: true,
-		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Ringer: p, Pulser: p, Holder: p, Explainer: &p.reason,
+		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Pulser: p, Holder: p, Explainer: &p.reason,
 		Datagram: c.Type == device.UD,
 	})
 	if err != nil {

@@ -37,7 +37,6 @@ type port struct {
 
 	note      [noteBytes]byte // scratch of RDMA
 	bad       uint64          // places whose words were invalid
-	rings     uint64          // peers that were woken to read
 	reclaimed uint64          // claims of dead senders that were taken back
 
 	timer int
@@ -150,7 +149,6 @@ func (p *port) settle(l *link, end outcome) device.Status {
 	switch end {
 	case sent:
 	case sentWake:
-		p.rings++
 		if p.armed && p.rx.unpark() {
 			p.hushed = true // we are awake: the answer need not wake us
 		}
@@ -351,9 +349,6 @@ func (p *port) WakeAt(t clock.Time) bool {
 	p.timed = true
 	return unix.TimerfdSettime(p.timer, 0, &spec, nil) == nil
 }
-
-// Rings implements nic.Ringer.
-func (p *port) Rings() *uint64 { return &p.rings }
 
 // FDs implements nic.Carrier.
 func (p *port) FDs() []int {
