@@ -18,6 +18,8 @@ const (
 	early = 60 * time.Microsecond
 	// otherClockPeriod is how often a sleeper looks at a clock that is not the system's.
 	otherClockPeriod = time.Millisecond
+	// deafPeriod is how long a sleep lasts that descriptors do not end.
+	deafPeriod = time.Millisecond
 	// keepRing is the ring size, in entries, that survives a sleep.
 	keepRing = 4096
 )
@@ -86,7 +88,7 @@ func (z *sleeper) park() {
 	// the announcement.
 	s.parking.announce()
 	if timeout, ok := z.ready(); ok {
-		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
+		timeout = z.listen(seatHelper, timeout)
 		z.parks.Add(1)
 		z.beds[seatHelper].Nap(timeout)
 	}
@@ -110,7 +112,7 @@ func (z *sleeper) rest() bool {
 			z.rise()
 			return true
 		}
-		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
+		timeout = z.listen(seatHelper, timeout)
 	} else { // a waiter sleeps for the shard
 		z.beds[seatHelper].SetAside()
 		timeout, _ = z.left()
@@ -214,7 +216,7 @@ func (z *sleeper) settle() bool {
 	s.parking.announce()
 	timeout, ok := z.ready()
 	if ok {
-		z.beds[seatHelper].Watch(z.fds, z.s.pollers.gen)
+		timeout = z.listen(seatHelper, timeout)
 		sys.Step()
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
 			return true
@@ -229,10 +231,16 @@ func (z *sleeper) settle() bool {
 func (z *sleeper) mayGoOn() bool {
 	z.s.parking.announce()
 	timeout, ok := z.ready()
-	if ok {
-		z.beds[seatWaiter].Watch(z.fds, z.s.pollers.gen)
+	return ok && z.until <= z.at(z.listen(seatWaiter, timeout))
+}
+
+// listen has the pollers' descriptors end a sleep, and returns how long it may last instead of timeout: not long if the
+// system has no room for them. Owner only.
+func (z *sleeper) listen(who uint32, timeout time.Duration) time.Duration {
+	if z.beds[who].Watch(z.fds, z.s.pollers.gen) || timeout >= 0 && timeout < deafPeriod {
+		return timeout
 	}
-	return ok && z.until <= z.at(timeout)
+	return deafPeriod
 }
 
 // at returns when timeout is over. Owner only.

@@ -220,8 +220,8 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 		z.rise()
 		return true, false, nil // drive looks, also at the context
 	}
+	timeout = z.listen(seatWaiter, timeout)
 	z.until = z.at(timeout)
-	z.beds[seatWaiter].Watch(z.fds, s.pollers.gen)
 	z.follow(w.ctx)
 	s.clock.expire() // time goes on
 	z.parks.Add(1)

@@ -1,6 +1,7 @@
 package sys
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"syscall"
@@ -68,26 +69,38 @@ func (w *WaitSet) Open(bell int) (err error) {
 		return err
 	}
 	w.bell, w.look = bell, w.ready
-	w.control(unix.EPOLL_CTL_ADD, bell, unix.EPOLLIN)
-	if err = unix.SetNonblock(w.ep, true); err == nil {
-		w.file = os.NewFile(uintptr(w.ep), "epoll")
+	if err = unix.SetNonblock(w.ep, true); err != nil {
+		return errors.Join(err, unix.Close(w.ep))
+	}
+	w.file = os.NewFile(uintptr(w.ep), "epoll")
+	if errno := w.control(unix.EPOLL_CTL_ADD, bell, unix.EPOLLIN); errno != 0 {
+		return errors.Join(errno, w.file.Close())
+	}
+	if err = w.file.SetReadDeadline(time.Time{}); err == nil { // it is in Go's poller
 		w.conn, err = w.file.SyscallConn()
 	}
-	return err
+	if err != nil {
+		return errors.Join(err, w.file.Close())
+	}
+	return nil
 }
 
 // Watch makes fds those that end a sleep besides the bell. One goroutine at a time may call it, also while another
-// sleeps. Descriptors that were closed since the last call may come again, as others, with another gen only.
-func (w *WaitSet) Watch(fds []int, gen uint64) {
+// sleeps. Descriptors that were closed since the last call may come again, as others, with another gen only. It reports
+// false if the system has no room for them: who sleeps then must look again soon.
+func (w *WaitSet) Watch(fds []int, gen uint64) bool {
 	if w.watched && w.gen == gen && slices.Equal(w.fds, fds) {
-		return
+		return true
 	}
 	w.SetAside()
-	w.fds, w.gen = append(w.fds[:0], fds...), gen
+	w.fds, w.gen, w.watched = append(w.fds[:0], fds...), gen, true
 	for _, fd := range fds {
-		w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
+		if w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) != 0 {
+			w.SetAside()
+			return false
+		}
 	}
-	w.watched = true
+	return true
 }
 
 // SetAside has the descriptors of Watch end no sleep until Watch is called. It costs a short system call for each.
@@ -101,9 +114,10 @@ func (w *WaitSet) SetAside() {
 }
 
 // control is short, as SignalEvent is.
-func (w *WaitSet) control(op, fd int, events uint32) {
+func (w *WaitSet) control(op, fd int, events uint32) unix.Errno {
 	e := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	_, _, _ = unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
+	return errno
 }
 
 // Wait sleeps until the bell rings, a descriptor that is watched is readable, or d is over; a negative d: without

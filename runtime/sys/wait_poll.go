@@ -15,7 +15,7 @@ func (w *WaitSet) Open(bell int) error {
 }
 
 // Watch makes fds those that end a sleep besides the bell, where drivers have descriptors.
-func (w *WaitSet) Watch([]int, uint64) {}
+func (w *WaitSet) Watch([]int, uint64) bool { return true }
 
 // SetAside has the descriptors of Watch end no sleep.
 func (w *WaitSet) SetAside() {}
