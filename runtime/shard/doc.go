@@ -42,7 +42,7 @@
 //	inbox.go      inbox: messages from other goroutines
 //	supervise.go  spawner: spawning; root, oneForOne: supervision and stopping; faults: what went wrong
 //	wait.go       wait: one call of Wait; waiters: goroutines parked on a manual shard; Drive; Signal; notifier: wakes them
-//	loop.go       Shard.loop and helper: the goroutines of a shard; idling: how long they spin before they sleep
+//	loop.go       helper: the goroutines of a shard; idling: how long they spin before they sleep
 //	sleep.go      sleeper: sleeping and waking; parking: whether a goroutine sleeps for the shard
 //	wheel.go      Timer and the timing wheel
 //	affinity.go   the CPU of a pinned shard

@@ -8,24 +8,6 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// loop is the goroutine of a pinned shard that is lent to none.
-func (s *Shard) loop() {
-	for {
-		n := s.idling.turn(s)
-		switch {
-		case s.closing.Load():
-			s.life.shutdown()
-			return
-		case n > 0:
-			s.idling.reset()
-		case s.idling.longEnough(&s.clock):
-			s.sleeper.park()
-		default:
-			s.idling.relaxPinned(&s.clock)
-		}
-	}
-}
-
 // maxInterval bounds the time between two looks of the helper at a shard that others
 // drive, and so the time for which work may be left undone. Each look takes a processor
 // from somebody for some 30 us, which is much for two processes that exchange messages

@@ -294,7 +294,26 @@ func (l *lifetime) run(ready chan<- error) {
 	}
 	s.owner.set()
 	ready <- nil
-	s.loop()
+	l.loop()
+}
+
+// loop is the goroutine of a pinned shard that is lent to none.
+func (l *lifetime) loop() {
+	s := l.s
+	for {
+		n := s.idling.turn(s)
+		switch {
+		case s.closing.Load():
+			l.shutdown()
+			return
+		case n > 0:
+			s.idling.reset()
+		case s.idling.longEnough(&s.clock):
+			s.sleeper.park()
+		default:
+			s.idling.relaxPinned(&s.clock)
+		}
+	}
 }
 
 // open gets the descriptors that the mode needs.

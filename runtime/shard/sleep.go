@@ -49,7 +49,7 @@ type sleeper struct {
 	parks, wakes atomic.Uint64
 }
 
-// Who has the seat. The owner of the shard takes it and gives it to the helper; who sleeps in it gives it up.
+// Holders of the seat. The owner of the shard takes it, or gives it to the helper; the goroutine that sleeps in it gives it up.
 const (
 	seatHelper uint32 = iota // the index of its bell, too
 	seatWaiter

@@ -210,7 +210,7 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 	s.parking.announce()
 	timeout, ok := z.ready()
 	if deadline, has := w.ctx.Deadline(); has && ok {
-		left := time.Until(deadline)
+		left := deadline.Sub(clock.Wall())
 		if ok = left > 0; timeout < 0 || left < timeout {
 			timeout = left
 		}

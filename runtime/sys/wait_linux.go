@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Ppoll waits until one of fds is ready, or for ts at most; nil: for ever. It returns how
@@ -131,7 +133,7 @@ func (w *WaitSet) Wait(d time.Duration) (rang bool) {
 		return w.Nap(d)
 	}
 	if d >= 0 {
-		w.limited = w.file.SetReadDeadline(time.Now().Add(d)) == nil
+		w.limited = w.file.SetReadDeadline(clock.Deadline(d)) == nil
 	} else if w.limited {
 		w.limited = w.file.SetReadDeadline(time.Time{}) != nil
 	}
