@@ -56,5 +56,5 @@ func TestOtherLayout(t *testing.T) {
 	to, err := here.AddressVector().Insert(there.Address())
 	require.NoError(t, err)
 	err = here.Send(testContext(t), to, []byte("x"), efa.Complete(efa.Delivered))
-	require.ErrorContains(t, err, "layout 99 of another release, this one layout 6")
+	require.ErrorContains(t, err, "layout 99 of another release, this one layout 7")
 }

@@ -190,7 +190,7 @@ func (r *reader) press() {
 // memory of the connection's, and gives back what that saves. So many small writes take as much
 // credit as they have bytes.
 func (r *reader) join() {
-	r.hold = r.begin(r.ctx(), r.c.life, r.hold) // which ends nothing but this: a frame comes whole, or stays
+	r.hold = r.begin(r.ctx(), r.c.hub.ctx, r.hold) // which ends nothing but this: a frame comes whole, or stays
 	defer r.letGo(r.hold)
 	ctx := r.hold.ctx
 	for r.err == nil && r.bulk == nil && r.offered == 0 && len(r.joined) < window {
@@ -283,7 +283,7 @@ func (r *reader) fetch(take func() ([]byte, error)) {
 // the connection ends if the other side, which has begun to send it, stands still beyond a deadline
 // that was set since the call began to wait with ctx.
 func (r *reader) direct(ctx context.Context, cl *efa.Claimed, p []byte) ([]byte, error) {
-	r.hold = r.begin(ctx, r.c.life, r.hold)
+	r.hold = r.begin(ctx, r.c.hub.ctx, r.hold)
 	defer r.letGo(r.hold)
 	ctx = r.hold.ctx
 	b, err := r.receive(ctx, ctx, cl, p)
