@@ -35,3 +35,12 @@ func TestErrorForm(t *testing.T) {
 	require.ErrorIs(t, err, efa.ErrInvalid)
 	require.ErrorIs(t, err, syscall.EINVAL)
 }
+
+// TestPlain: however a transfer ended at the other side, the connection was reset.
+func TestPlain(t *testing.T) {
+	for _, cause := range []error{efa.ErrPeerFailed, efa.ErrPeerAborted, efa.ErrAccess} {
+		err := efanet.Plain(&efa.OpError{Op: "recv", Err: cause})
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.ErrorIs(t, err, cause)
+	}
+}

@@ -66,3 +66,6 @@ func Give(l, at net.Listener) { l.(*Listener).give(at) }
 
 // Givable is givable.
 func Givable(a efa.Address, at net.Addr) error { return givable(a, at) }
+
+// Plain is plain.
+func Plain(err error) error { return plain(err) }
