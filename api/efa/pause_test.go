@@ -45,7 +45,12 @@ func pausedChild(dir string) error {
 		if i%10 == 9 {
 			how = efa.Complete(efa.Delivered)
 		}
-		if err := ep.Send(ctx, parent, pattern(i*300), how); err != nil {
+		err := ep.Send(ctx, parent, pattern(i*300), how)
+		for i == 0 && errors.Is(err, efa.ErrPeerFailed) && ctx.Err() == nil {
+			// Over tcp the first send may find that the parent has cut the connection.
+			err = ep.Send(ctx, parent, pattern(i*300), how)
+		}
+		if err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
 		}
 	}
@@ -61,8 +66,8 @@ func pausedChild(dir string) error {
 }
 
 // TestPausedProcess: a process is stopped for longer than its peer's PeerTimeout and goes on
-// then. What it sends is received, in order, and once it was told what it has missed it
-// receives again.
+// then. What it sends and is not told of otherwise is received, in order, and once it was told what it
+// has missed it receives again.
 func TestPausedProcess(t *testing.T) {
 	testenv.Long(t, "a peer stands still for real seconds")
 	if runtime.GOOS != "linux" {
