@@ -269,7 +269,7 @@ func (q *Queue) Flush(*shard.Shard) {
 // Ring rings the doorbell if it is due: then the device has taken the bytes of what was posted if it copies
 // at post.
 func (q *Queue) Ring() {
-	if q.posted {
+	if q.posted && !q.Broken() {
 		q.posted = false
 		q.qp.Doorbell()
 	}

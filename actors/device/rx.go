@@ -45,6 +45,7 @@ func (r *RecvPkt) Copy() *RecvPkt {
 	c := &RecvPkt{Err: r.Err, QPN: r.QPN, AH: r.AH, GID: r.GID, Imm: r.Imm, HasImm: r.HasImm, slot: noSlot, queue: copies}
 	c.arrived.Pkt = c
 	c.mem = append([]byte(nil), r.View.Bytes()...)
+	copy(c.mem[len(c.mem)-len(r.Placed):], r.Placed)
 	if err := c.View.Open(c.mem); err != nil {
 		c.Err = err
 	}

@@ -368,8 +368,8 @@ func (e *Endpoint) place(ah device.AH, qpn uint16, head []byte, size int) (dst [
 	if !peer.MayPlace(wire.Type(head[0])) {
 		return nil, false
 	}
-	if l := e.peers.routes.find(ah, qpn); l != nil {
-		return l.PayloadPlace(head, size)
+	if x := e.peers.routes.get(ah, qpn); x != nil && x.cur != nil { // also if a newcomer wants the place
+		return x.cur.PayloadPlace(head, size)
 	}
 	return nil, false
 }

@@ -437,10 +437,11 @@ func (t *Txe) gatherFrom(p *device.Pke) {
 // copied has the device take the bytes of the packets that it was given, and reports whether it keeps no
 // reference to the buffer then.
 func (t *Txe) copied() bool {
-	if !t.pools.Info.CopiesAtPost || t.marks.gathers&gathersMemory != 0 {
+	q := t.pools.env.Q
+	if !t.pools.Info.CopiesAtPost || t.marks.gathers&gathersMemory != 0 || q.Broken() {
 		return false
 	}
-	t.pools.env.Q.Ring()
+	q.Ring()
 	return true
 }
 

@@ -177,9 +177,10 @@ var placeable = [256]bool{
 func (p *Peer) placed(r *device.RecvPkt, pkt *Packet) {
 	if m := p.multiOf(pkt); m == nil || m.To == nil || len(r.Placed) != len(pkt.Payload) {
 		clear(pkt.Payload)
-		return
+	} else {
+		pkt.Payload, pkt.Placed = r.Placed, true
 	}
-	pkt.Payload, pkt.Placed = r.Placed, true
+	r.Placed = nil // which is the application's
 }
 
 // unreadable drops a packet of which the headers cannot be read. Its sender takes it for

@@ -92,9 +92,10 @@ func (x *call) free() {
 	x.in, x.out, x.op, x.err = nil, nil, nil, nil
 	x.parent, x.span, x.bytes, x.root = nil, nil, 0, 0
 	x.lay.offs, x.lay.q, x.lay.rem = nil, 0, 0
-	if x.group.spare.CompareAndSwap(nil, x) {
-		if x.group.closed.Load() {
-			x.group.unspare()
+	g := x.group // x is another's as soon as it is the spare
+	if g.spare.CompareAndSwap(nil, x) {
+		if g.closed.Load() {
+			g.unspare()
 		}
 		return
 	}
@@ -289,18 +290,20 @@ func (x *call) named(err error) error {
 // the values of the former. It stays with the call for the next that has the same.
 type ending struct {
 	context.Context
-	of context.Context // the caller's
+	of   context.Context // the caller's
+	done <-chan struct{} // of's: some programs use a context again for another request
 }
 
 // watch makes the ending that belongs to the caller's context.
 func (x *call) watch() {
-	if x.both.of != nil && x.both.of == x.parent {
+	done := x.parent.Done()
+	if x.both.of != nil && x.both.of == x.parent && x.both.done == done && x.both.Err() == nil {
 		return
 	}
 	x.unwatch()
 	g := x.group
 	both, cancel := context.WithCancelCause(x.parent)
-	x.both.Context = both
+	x.both.Context, x.both.done = both, done
 	if reflect.ValueOf(x.parent).Comparable() {
 		x.both.of = x.parent
 	}

@@ -434,7 +434,7 @@ func (l *limit) begin(ctx, parent context.Context, h *hold) *hold {
 		h.ctx, h.cancel = context.WithCancelCause(parent)
 	}
 	l.held.Store(h)
-	if _, limited := ctx.Deadline(); limited || l.ctx() != ctx {
+	if _, limited := ctx.Deadline(); limited || ctx.Err() != nil || l.ctx() != ctx {
 		l.watch()
 	}
 	return h

@@ -125,7 +125,7 @@ func (l *link) post(name string, e *envelope, x letter, codec, typ string, body 
 	l.queued += len(b.buf) - was
 	switch {
 	case l.state != up || l.writing:
-	case asks && l.straight.Load() > 0 && len(b.buf) <= l.r.inject:
+	case asks && l.straight.Load() > 0 && len(l.queue) == 1 && l.writable() && len(b.buf) <= l.r.inject:
 		l.straight.Add(-1)
 		l.writing = true
 		b, at := l.next()

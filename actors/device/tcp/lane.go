@@ -149,6 +149,9 @@ func (l *lane) read() {
 		case err == nil && (n == asked || n > 0 && l.ended):
 			continue
 		}
+		if err != nil && l.late { // what came with the end is read first
+			break
+		}
 		l.readable = false
 		if err == nil && n == 0 {
 			err = l.failed
