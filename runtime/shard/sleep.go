@@ -123,7 +123,11 @@ func (z *sleeper) rest() bool {
 	z.parks.Add(1)
 	s.clock.expire()
 	s.makeWay()
-	for z.seat.Load() != seatFree && !z.beds[seatHelper].Wait(timeout) && z.seat.Load() != seatHelper {
+	sleep := z.beds[seatHelper].Wait
+	if s.mode == Pinned { // on its own thread
+		sleep = z.beds[seatHelper].Nap
+	}
+	for z.seat.Load() != seatFree && !sleep(timeout) && z.seat.Load() != seatHelper {
 		// Its time is up, but a waiter has the seat, who heeds that. If the seat is given to the helper
 		// from now on, its giver knows that it wakes for no timer.
 		sys.Step()
@@ -263,7 +267,11 @@ func (z *sleeper) follow(ctx context.Context) {
 	if z.stop != nil {
 		z.stop()
 	}
-	z.cancel, z.stop = done, afterFunc(ctx, func() { z.ring(seatWaiter) })
+	z.cancel, z.stop = done, afterFunc(ctx, func() {
+		if z.seat.Load() == seatWaiter { // a sleeper looks at its context after it took the seat
+			z.ring(seatWaiter)
+		}
+	})
 }
 
 // answer forgets that the helper was called.
@@ -295,7 +303,7 @@ func (z *sleeper) close() {
 	for z.seat.Load() == seatWaiter {
 		z.ring(seatWaiter)
 		sys.Step()
-		osYield()
+		runtime.Gosched()
 	}
 	if z.stop != nil {
 		z.stop()

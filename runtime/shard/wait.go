@@ -40,7 +40,7 @@ import (
 // Wait waits for sig. It returns nil once sig is set, the cause of ctx if that
 // ended first, and ErrClosed if the shard closed without setting sig. On a manual
 // shard, and a pinned one that is lent, the caller runs the shard meanwhile. It does not
-// allocate unless it parks.
+// allocate unless it parks, or sleeps with another context than the last wait did.
 func (s *Shard) Wait(ctx context.Context, sig *Signal) error {
 	w := wait{s, ctx, sig}
 	switch {
@@ -210,8 +210,8 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 	s.parking.announce()
 	timeout, ok := z.ready()
 	if deadline, has := w.ctx.Deadline(); has && ok {
-		left := deadline.Sub(clock.Wall())
-		if ok = left > 0; timeout < 0 || left < timeout {
+		// If it has passed, the context is about to end.
+		if left := max(deadline.Sub(clock.Wall()), deafPeriod/10); timeout < 0 || left < timeout {
 			timeout = left
 		}
 	}
@@ -225,10 +225,11 @@ func (w *wait) sleep() (mine, parked bool, err error) {
 	z.follow(w.ctx)
 	s.clock.expire() // time goes on
 	z.parks.Add(1)
+	nap := s.idling.last < longGap
 	s.makeWay()
 	if w.ctx.Err() == nil && !s.closing.Load() {
 		sys.Step()
-		if bed := &z.beds[seatWaiter]; s.idling.last < longGap {
+		if bed := &z.beds[seatWaiter]; nap {
 			bed.Nap(timeout)
 		} else {
 			bed.Wait(timeout)

@@ -50,10 +50,11 @@ const napMost = 2 * time.Millisecond
 
 // WaitSet is what one goroutine at a time sleeps on: a bell, as [OpenEvent] returns it, and other descriptors.
 //
-// The set is an epoll descriptor of its own, in Go's poller: who sleeps there is as near to its packet as a goroutine that
-// reads a socket, and the process has no thread in a system call, for which Go's runtime would look every 20 us.
+// The set is an epoll descriptor. [WaitSet.Nap] sleeps on it in a system call, [WaitSet.Wait] in Go's poller, so that the
+// process has no thread in a system call, for which Go's runtime would look every 20 us.
 type WaitSet struct {
 	ep, bell int
+	outer    int // holds ep, and is what is in Go's poller, so that only Wait rouses that
 	file     *os.File
 	conn     syscall.RawConn
 	fds      []int // the other descriptors
@@ -61,7 +62,7 @@ type WaitSet struct {
 	watched  bool // and not set aside
 	limited  bool // file has a deadline
 	rang     bool
-	look     func(uintptr) bool // ready, made once
+	look     func(uintptr) bool // readyOrArmed, made once
 	events   [8]unix.EpollEvent
 }
 
@@ -70,19 +71,25 @@ func (w *WaitSet) Open(bell int) (err error) {
 	if w.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	w.bell, w.look = bell, w.ready
-	if err = unix.SetNonblock(w.ep, true); err != nil {
+	w.bell, w.look = bell, w.readyOrArmed
+	if w.outer, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return errors.Join(err, unix.Close(w.ep))
 	}
-	w.file = os.NewFile(uintptr(w.ep), "epoll")
-	if errno := w.control(unix.EPOLL_CTL_ADD, bell, unix.EPOLLIN); errno != 0 {
-		return errors.Join(errno, w.file.Close())
+	if err = unix.SetNonblock(w.outer, true); err != nil {
+		return errors.Join(err, unix.Close(w.ep), unix.Close(w.outer))
+	}
+	w.file = os.NewFile(uintptr(w.outer), "epoll")
+	if errno := control(w.ep, unix.EPOLL_CTL_ADD, bell, unix.EPOLLIN); errno != 0 {
+		return errors.Join(errno, w.Close())
+	}
+	if errno := control(w.outer, unix.EPOLL_CTL_ADD, w.ep, unix.EPOLLONESHOT); errno != 0 {
+		return errors.Join(errno, w.Close())
 	}
 	if err = w.file.SetReadDeadline(time.Time{}); err == nil { // it is in Go's poller
 		w.conn, err = w.file.SyscallConn()
 	}
 	if err != nil {
-		return errors.Join(err, w.file.Close())
+		return errors.Join(err, w.Close())
 	}
 	return nil
 }
@@ -97,7 +104,7 @@ func (w *WaitSet) Watch(fds []int, gen uint64) bool {
 	w.SetAside()
 	w.fds, w.gen, w.watched = append(w.fds[:0], fds...), gen, true
 	for _, fd := range fds {
-		if w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) != 0 {
+		if control(w.ep, unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) != 0 {
 			w.SetAside()
 			return false
 		}
@@ -109,16 +116,16 @@ func (w *WaitSet) Watch(fds []int, gen uint64) bool {
 func (w *WaitSet) SetAside() {
 	if w.watched {
 		for _, fd := range w.fds {
-			w.control(unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed; left in the set it would tell of its other end's death
+			control(w.ep, unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed; left in the set it would tell of its other end's death
 		}
 		w.watched = false
 	}
 }
 
 // control is short, as SignalEvent is.
-func (w *WaitSet) control(op, fd int, events uint32) unix.Errno {
+func control(ep, op, fd int, events uint32) unix.Errno {
 	e := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
 	return errno
 }
 
@@ -152,7 +159,7 @@ func (w *WaitSet) Nap(d time.Duration) (rang bool) {
 	}
 	fds, ts := [1]PollFd{{Fd: int32(w.ep), Events: POLLIN}}, unix.NsecToTimespec(int64(d))
 	if n, err := Ppoll(fds[:], &ts); err == nil && n > 0 { // whose time is finer
-		w.ready(0)
+		w.ready()
 	}
 	return w.rang
 }
@@ -163,8 +170,13 @@ func (w *WaitSet) pending() bool {
 	return n > 0
 }
 
+// readyOrArmed is ready, and if there is none it has the next reason rouse Go's poller.
+func (w *WaitSet) readyOrArmed(uintptr) bool {
+	return w.ready() || control(w.outer, unix.EPOLL_CTL_MOD, w.ep, unix.EPOLLIN|unix.EPOLLONESHOT) != 0
+}
+
 // ready reports whether there is a reason to wake.
-func (w *WaitSet) ready(uintptr) bool {
+func (w *WaitSet) ready() bool {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.ep), uintptr(unsafe.Pointer(&w.events)), uintptr(len(w.events)), 0, 0, 0)
 	return w.note(int(n), errno == 0)
 }
@@ -183,5 +195,5 @@ func (w *WaitSet) note(n int, ok bool) bool {
 	return n > 0
 }
 
-// Close gives the descriptor back. Nobody may sleep.
-func (w *WaitSet) Close() error { return w.file.Close() }
+// Close gives the descriptors back. No goroutine may sleep.
+func (w *WaitSet) Close() error { return errors.Join(w.file.Close(), unix.Close(w.ep)) }

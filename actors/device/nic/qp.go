@@ -95,7 +95,12 @@ func (q *QP) Arm() bool {
 }
 
 // FDs implements device.QP.
-func (q *QP) FDs() []int { return q.carrier.FDs() }
+func (q *QP) FDs() []int {
+	if q.dead { // nothing is polled that would empty them
+		return nil
+	}
+	return q.carrier.FDs()
+}
 
 // Close implements device.QP. A second one reports device.ErrClosed.
 func (q *QP) Close() error {
