@@ -57,12 +57,16 @@ type header struct {
 
 var _ [headerBytes - unsafe.Sizeof(header{})]byte // it fits
 
-// The values of control.state.
+// The values of control.state. A sleep has the value parked and its number above the lowest two bits: a process that has
+// something for the owner rings its doorbell, and then sets running if that sleep lasts, so that others need not ring. In
+// this order nothing is lost if the process stands still, or dies, in between.
 const (
 	running uint32 = iota // the receiver polls
-	parked                // the owner sleeps: a process that sets running again rings its doorbell
+	parked                // the owner sleeps
 	closed                // its owner has closed it
 	dead                  // its owner has died, according to the process that took the lock
+
+	sleepShift = 2
 )
 
 // control holds the words that are outside the cells.

@@ -57,7 +57,7 @@ func (t *linkTable) each(f func(*link)) {
 // near is the link that wr is for, if it is as it was lately; else nil, and reach looks into the matter.
 func (t *linkTable) near(wr *device.SendWR) *link {
 	l := t.get(wr.QPN)
-	if l == nil || l.ah != wr.AH || l.qkey != wr.QKey || l.state() > parked {
+	if l == nil || l.ah != wr.AH || l.qkey != wr.QKey || l.ended() {
 		return nil
 	}
 	return l
@@ -174,11 +174,12 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	l.peer = p.dev.watch.follow(p, l.id, s.fd, bell)
 	s.fd = -1 // the watcher's now
 	l.mem, s.mem = s.mem, nil
-	sleeps := false
-	_ = p.safely(func() { sleeps = l.rouse() }, l.mem) // memory that is cut is found by the first send
-	if sleeps {
-		ringDoorbell(l.peer.bell) // so that its watcher knows of us, before we claim anything
-	}
+	_ = p.safely(func() { // memory that is cut is found by the first send
+		if l.asleep() {
+			ringDoorbell(l.peer.bell) // so that its watcher knows of us, before we claim anything
+			l.roused()
+		}
+	}, l.mem)
 	p.known[l.id] = knownPeer{qkey: l.qkey, gid: l.gid}
 	p.links.set(qpn, l)
 	return l, device.StatusOK

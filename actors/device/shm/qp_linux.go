@@ -153,6 +153,7 @@ func (p *port) settle(l *link, end outcome) device.Status {
 			p.hushed = true // we are awake: the answer need not wake us
 		}
 		ringDoorbell(l.peer.bell)
+		l.roused()
 	case notReady:
 		return device.StatusRNR
 	case refused:
@@ -478,17 +479,16 @@ func (p *port) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 		return 0, false
 	}
 	var pulse uint32
-	sleeps := false
 	ok := p.safely(func() {
 		l.ctl.asked.Add(1)
-		sleeps = l.rouse()
+		if l.asleep() {
+			ringDoorbell(l.peer.bell)
+			l.roused()
+		}
 		pulse = l.ctl.answered.Load() + uint32(l.ctl.posted.Load())
 	}, nil)
 	if !ok {
 		return 0, false
-	}
-	if sleeps {
-		ringDoorbell(l.peer.bell)
 	}
 	if !l.peer.alive() {
 		p.dev.watch.doubt(l.id)

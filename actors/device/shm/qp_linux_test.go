@@ -375,13 +375,12 @@ func readable(t testing.TB, fds []int) bool {
 	return n > 0
 }
 
-// A sender that dies after it took the sleeper's flag down and before it rang
-// leaves the receiver asleep; the news of its death wakes it.
+// The news of a death wakes a receiver whose flag is down, though no sender has rung.
 func TestWakeLost(t *testing.T) {
 	q, _ := mustAttach(t, fabricDir(t), device.QPConfig{})
 	p := portBehind(q)
 	require.True(t, q.Arm())
-	require.True(t, p.rx.ctl.state.CompareAndSwap(parked, running))
+	require.True(t, p.rx.ctl.state.CompareAndSwap(p.rx.sleep(), running))
 	require.False(t, readable(t, q.FDs()))
 	p.reportDeath(makeIdent(77, 77))
 	require.True(t, readable(t, q.FDs()))

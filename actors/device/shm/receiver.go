@@ -26,6 +26,7 @@ type receiver struct {
 	at              *cell    // its cell
 	want            word     // what that says when its packet is there, never: search must see
 	looks, patience int
+	sleeps          uint32
 }
 
 func newReceiver(r ring) receiver {
@@ -336,9 +337,15 @@ func (r *receiver) pending() bool {
 
 // park announces that the receiver sleeps; it must look for packets once more after
 // that. unpark withdraws it, and returns false if a sender has rung.
-func (r *receiver) park() { r.ctl.state.Store(parked) }
+func (r *receiver) park() {
+	r.sleeps++
+	r.ctl.state.Store(r.sleep())
+}
 
-func (r *receiver) unpark() bool { return r.ctl.state.Swap(running) == parked }
+func (r *receiver) unpark() bool { return r.ctl.state.Swap(running) == r.sleep() }
+
+// sleep is the state of the present sleep, or the last one.
+func (r *receiver) sleep() uint32 { return r.sleeps<<sleepShift | parked }
 
 // readState looks whether a packet has arrived at place i, and if not and deep, whether
 // its post is claimed. Without deep, posted stands for both.

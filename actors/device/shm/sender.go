@@ -22,6 +22,7 @@ type sender struct {
 	want  word           // what that says when it can be claimed, as to stateBits
 	dry   uint64         // 1 + the value of posted when we last found nothing
 	full  uint64         // the same of the last look at the whole ring
+	sleep uint32         // the receiver's state, as asleep has found it
 }
 
 // send sends one packet with flags. Preconditions: it is at most the MTU.
@@ -56,11 +57,14 @@ func (o *sender) run(op sendOp) outcome {
 	return op.result
 }
 
-// rouse takes the flag of a sleeper down, for which the caller rings then.
-func (o *sender) rouse() bool {
-	b := o.state()
-	return b != running && b != closed && b != dead && o.ctl.state.CompareAndSwap(b, running)
+// asleep reports whether the receiver sleeps, or a bug has overwritten what it is. The caller rings then, and calls roused.
+func (o *sender) asleep() bool {
+	o.sleep = o.state()
+	return o.sleep != running && !over(o.sleep)
 }
+
+// roused has others know that the doorbell has rung for the sleep that asleep has found, if that lasts.
+func (o *sender) roused() { o.ctl.state.CompareAndSwap(o.sleep, running) }
 
 // registered reports whether our entry in the sender table is still ours.
 func (o *sender) registered() bool { return ident(o.entry.who.Load()) == o.self }
@@ -157,10 +161,10 @@ func (o *sender) unregister() {
 }
 
 // ended reports whether the segment is closed or its owner dead.
-func (o *sender) ended() bool {
-	b := o.ctl.state.Load()
-	return b == closed || b == dead
-}
+func (o *sender) ended() bool { return over(o.ctl.state.Load()) }
+
+// over reports whether a state is the last one.
+func over(state uint32) bool { return state == closed || state == dead }
 
 // closedInOrder reports whether the owner closed the segment, rather than died.
 func (o *sender) closedInOrder() bool { return o.ctl.state.Load() == closed }
@@ -181,7 +185,6 @@ const (
 	stepPublish             // store ready
 	stepHint                // tell others where to look
 	stepBell                // does the receiver sleep?
-	stepWake                // CAS parked -> running
 	stepOver
 )
 
@@ -190,7 +193,7 @@ type outcome uint8
 
 const (
 	sent     outcome = iota
-	sentWake         // sent, and the sender must ring the doorbell
+	sentWake         // sent, and the sender must ring the doorbell, see roused
 	notReady         // nothing is posted
 	refused          // the receiver has shut us out
 	gone             // the receiver has closed its segment or died
@@ -290,18 +293,11 @@ func (o *sender) step(op *sendOp) {
 		op.at = stepBell
 
 	case stepBell:
-		switch b := o.state(); b {
-		case running:
-			op.at = stepOver
-		case closed, dead:
-			op.result, op.at = gone, stepOver
-		default: // parked, or what a bug has left
-			op.w, op.at = word(b), stepWake
-		}
-
-	case stepWake:
-		if o.ctl.state.CompareAndSwap(uint32(op.w), running) {
+		switch {
+		case o.asleep():
 			op.result = sentWake
+		case over(o.sleep):
+			op.result = gone
 		}
 		op.at = stepOver
 
