@@ -210,7 +210,7 @@ func (q *Queue) onRecv(c *Completion) {
 }
 
 // onPlaced takes a packet of which the slot has the headers alone. If its payload does not belong anymore where it
-// lies, its message is not wanted either, and zeroes do.
+// lies, its message has ended, and zeroes do.
 func (q *Queue) onPlaced(c *Completion) {
 	if c.ID >= uint64(len(q.rx)) || q.place == nil {
 		return

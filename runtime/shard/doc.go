@@ -28,8 +28,8 @@
 // The mode says which goroutine owns the loop: a pinned thread (lent to the goroutines that
 // wait, as a manual shard is, where processors are few), the goroutines that wait
 // (manual), or, with Config.External, a simulation. In each a shard makes progress by itself, except the external one, and
-// sleeps when there is nothing to do: in ppoll over an eventfd and the descriptors of
-// its pollers. wait.go has the rules of handing a lent shard over.
+// sleeps when there is nothing to do: until a bell rings, which is an eventfd, or a descriptor of
+// its pollers is readable. wait.go has the rules of handing a lent shard over.
 //
 // Shard is the public face and wires the parts together. Each part has its state and
 // says which goroutine may use it:
@@ -42,7 +42,7 @@
 //	inbox.go      inbox: messages from other goroutines
 //	supervise.go  spawner: spawning; root, oneForOne: supervision and stopping; faults: what went wrong
 //	wait.go       wait: one call of Wait; waiters: goroutines parked on a manual shard; Drive; Signal; notifier: wakes them
-//	loop.go       helper: the goroutines of a shard; idling: how long they spin before they sleep
+//	loop.go       helper: the goroutine of a lent shard; idling: how long to spin before a sleep
 //	sleep.go      sleeper: sleeping and waking; parking: whether a goroutine sleeps for the shard
 //	wheel.go      Timer and the timing wheel
 //	affinity.go   the CPU of a pinned shard

@@ -74,7 +74,7 @@ func factoryOf(cfg Config, gid func(i int) device.GID) devicetest.Factory {
 		}
 		f.Kill = func(i int) {
 			vanish(f.Devices[i].(*attachment))
-			for _, d := range f.Devices { // what happens within watchPeriod anyway
+			for _, d := range f.Devices { // as happens at the news of a death
 				d.(*attachment).watch.look()
 			}
 		}

@@ -25,8 +25,8 @@
 // never a process id (file_linux.go). Each device has the bells of the queue pairs that it
 // communicates with in an epoll descriptor (watch_linux.go): the end of a bell's only reader is news
 // there (EPOLLERR), and then the lock is asked until it is free. The death is reported, as OpGone after the
-// last packet of the dead, within 200 ms on a machine that schedules. Where a child process has inherited
-// the bell there is no news: Pulse, which a probe calls, asks the lock, too. A process that finds a lock free
+// last packet of the dead, within 200 ms on a machine that schedules. Where a child process holds the bell open
+// there is no news: Pulse, which a probe calls, asks the lock, too. A process that finds a lock free
 // removes the files and frees claims in its own segments. Until then sends to a dead queue pair still
 // end well, as if it had died later. One that is closed in order is reported as such, in the same way.
 //

@@ -13,7 +13,7 @@ import (
 
 // port is one queue pair: its segment, as receiver, and the segments of others that
 // it sends to. It is a nic.Carrier and belongs to the queue pair's shard, except
-// for deaths and armed.
+// for deaths and entered.
 type port struct {
 	dev    *attachment
 	seg    *segment

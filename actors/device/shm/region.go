@@ -43,12 +43,11 @@ import (
 //     then it abandons the pages: what is still read from them is discarded, and
 //     what is still written is never read. They go with the last mapping.
 //   - An owner that is killed leaves the file. A mapping held the file's lock, so
-//     the processes that check every 100 ms find it when one of its queue pairs has
-//     died, and a process that opens the directory or looks for the region finds it
+//     the processes that hear of the death of one of its queue pairs find it, and a process that opens the directory or looks for the region finds it
 //     as well. They remove it. Processes that have the memory mapped are not
 //     disturbed: until then requests end well, as if the owner had died later.
 //   - Mappings of closed regions and of dead owners' regions are dropped by the next
-//     request or the next check of the locks.
+//     request for them, when another region is mapped, or after the next death.
 //
 // Foreign memory, that of a process which does not use this package, is a region whose
 // file ends after the first page: the header names the process, and process_linux.go says

@@ -244,7 +244,7 @@ func (f *directory) claim(s *segment, qpn uint16, tries int) error {
 	}
 }
 
-// A doorbell is a FIFO beside the segment: a byte in it ends the owner's ppoll.
+// A doorbell is a FIFO beside the segment: a byte in it ends the owner's sleep.
 
 // makeDoorbell makes the FIFO of an own segment. The owner opens both ends, so that it
 // never reads an end of file.
