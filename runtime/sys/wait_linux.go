@@ -137,7 +137,7 @@ func (w *WaitSet) Wait(d time.Duration) (rang bool) {
 		d = 0
 	}
 	if d >= 0 && d < napMost {
-		return w.Nap(d)
+		return w.nap(d)
 	}
 	if d >= 0 {
 		w.limited = w.file.SetReadDeadline(clock.Deadline(d)) == nil
@@ -152,6 +152,13 @@ func (w *WaitSet) Wait(d time.Duration) (rang bool) {
 // thread.
 func (w *WaitSet) Nap(d time.Duration) (rang bool) {
 	w.rang = false
+	if Await(d >= 0, w.pending) {
+		d = 0
+	}
+	return w.nap(d)
+}
+
+func (w *WaitSet) nap(d time.Duration) (rang bool) {
 	if d < 0 {
 		n, err := unix.EpollWait(w.ep, w.events[:], -1)
 		w.note(n, err == nil)
