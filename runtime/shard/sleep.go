@@ -20,6 +20,8 @@ const (
 	otherClockPeriod = time.Millisecond
 	// deafPeriod is how long a sleep lasts that descriptors do not end.
 	deafPeriod = time.Millisecond
+	// patience is how often the helper looks for a shard that it was woken for.
+	patience = 16
 	// keepRing is the ring size, in entries, that survives a sleep.
 	keepRing = 4096
 )
@@ -123,11 +125,7 @@ func (z *sleeper) rest() bool {
 	z.parks.Add(1)
 	s.clock.expire()
 	s.makeWay()
-	sleep := z.beds[seatHelper].Wait
-	if s.mode == Pinned { // on its own thread
-		sleep = z.beds[seatHelper].Nap
-	}
-	for z.seat.Load() != seatFree && !sleep(timeout) && z.seat.Load() != seatHelper {
+	for z.seat.Load() != seatFree && !z.beds[seatHelper].Nap(timeout) && z.seat.Load() != seatHelper {
 		// Its time is up, but a waiter has the seat, who heeds that. If the seat is given to the helper
 		// from now on, its giver knows that it wakes for no timer.
 		sys.Step()
@@ -143,10 +141,13 @@ func (z *sleeper) rest() bool {
 	sys.Step()
 	z.answer()
 	z.seat.CompareAndSwap(seatHelper, seatFree)
-	switch {
-	case !s.owner.acquire():
-		return false
-	case z.seat.Load() == seatWaiter: // who sleeps, and has announced that
+	for i := 0; !s.owner.acquire(); i++ { // a goroutine that posts has the shard for a moment
+		if i == patience {
+			return false
+		}
+		runtime.Gosched()
+	}
+	if z.seat.Load() == seatWaiter { // who sleeps, and has announced that
 		s.Release()
 		return false
 	}
