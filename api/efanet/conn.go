@@ -3,6 +3,7 @@ package efanet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -325,6 +326,9 @@ func (c *Conn) last(ctx context.Context, k kind, value uint64) error {
 // broken keeps an error that is the end of one half. If the other side has broken the protocol
 // the connection is over.
 func (c *Conn) broken(where *error, err error) error {
+	if errors.Is(err, efa.ErrAccess) { // the other side took back the memory that was being read
+		err = fmt.Errorf("%w: %w", efa.ErrPeerAborted, err)
+	}
 	*where = err
 	if errors.Is(err, errFrame) {
 		c.reset(err)

@@ -36,11 +36,14 @@ func TestErrorForm(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EINVAL)
 }
 
-// TestPlain: however a transfer ended at the other side, the connection was reset.
-func TestPlain(t *testing.T) {
+// TestBroken: however a transfer ended at the other side, the connection was reset. A call that may not open a device was not.
+func TestBroken(t *testing.T) {
 	for _, cause := range []error{efa.ErrPeerFailed, efa.ErrPeerAborted, efa.ErrAccess} {
-		err := efanet.Plain(&efa.OpError{Op: "recv", Err: cause})
+		err := efanet.Broken(&efa.OpError{Op: "recv", Err: cause})
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 		require.ErrorIs(t, err, cause)
 	}
+	err := efanet.CallError("listen", "", efa.ErrAccess)
+	require.ErrorIs(t, err, efa.ErrAccess)
+	require.NotErrorIs(t, err, syscall.ECONNRESET)
 }

@@ -47,8 +47,7 @@ func plain(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, efa.ErrPeerFailed), errors.Is(err, efa.ErrPeerAborted), errors.Is(err, errFrame),
-		errors.Is(err, errGone),
-		errors.Is(err, efa.ErrAccess): // the other side gave a transfer up, and took the memory back that was being read
+		errors.Is(err, errGone):
 		return fmt.Errorf("%w: %w", syscall.ECONNRESET, err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return os.ErrDeadlineExceeded

@@ -67,5 +67,8 @@ func Give(l, at net.Listener) { l.(*Listener).give(at) }
 // Givable is givable.
 func Givable(a efa.Address, at net.Addr) error { return givable(a, at) }
 
-// Plain is plain.
-func Plain(err error) error { return plain(err) }
+// Broken is the error of a connection of which a half ended with err.
+func Broken(err error) error { return plain(new(Conn).broken(new(error), err)) }
+
+// CallError is callError.
+func CallError(op, addr string, err error) error { return callError(op, addr, err) }

@@ -90,7 +90,7 @@ func (q *holdingQP) Poll(c []device.Completion) int {
 // TestCloseInOrder: what is under way when the connection closes has arrived before Close takes it for
 // that, since packets may overtake each other and a process may exit when Close returns.
 func TestCloseInOrder(t *testing.T) {
-	device := simulated(t)
+	device := simDevices(t)
 	l, err := (&efanet.ListenConfig{Setup: &efa.Setup{Fabric: efa.Config{Device: device()}}}).Listen(soon(t), "")
 	require.NoError(t, err)
 	dev := &holding{Device: device(), look: binary.LittleEndian.AppendUint64(nil, tag(2, 1))}
@@ -185,7 +185,7 @@ func (q *stallingQP) Poll(c []device.Completion) int {
 // TestWriteHandsOver: when Write returns the device has the bytes, also if another goroutine runs the endpoint
 // and is slow: the process may end then.
 func TestWriteHandsOver(t *testing.T) {
-	device := simulated(t)
+	device := simDevices(t)
 	l, err := (&efanet.ListenConfig{Setup: &efa.Setup{Fabric: efa.Config{Device: device()}}}).Listen(soon(t), "")
 	require.NoError(t, err)
 	dev := &stalling{
@@ -259,7 +259,7 @@ func TestReadOfStandstill(t *testing.T) {
 	} {
 		for _, limited := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/limited=%v", name, limited), func(t *testing.T) {
-				device := simulated(t)
+				device := simDevices(t)
 				l, err := (&efanet.ListenConfig{Setup: &efa.Setup{
 					Fabric:   efa.Config{Device: device()},
 					Endpoint: efa.EndpointConfig{Protocol: efa.ProtocolConfig{PeerTimeout: time.Hour}},
@@ -320,7 +320,7 @@ func TestGivenUp(t *testing.T) {
 
 // givesUp reports whether the transfer was given up, and has not left before.
 func givesUp(t *testing.T) bool {
-	device := simulated(t)
+	device := simDevices(t)
 	l, err := (&efanet.ListenConfig{Setup: &efa.Setup{Fabric: efa.Config{Device: device()}}}).Listen(soon(t), "")
 	require.NoError(t, err)
 	dev := &deaf{Device: device(), bulk: binary.LittleEndian.AppendUint64(nil, tag(3, 1))}
@@ -363,15 +363,4 @@ func givesUp(t *testing.T) bool {
 	require.NoError(t, a.Close())
 	require.NoError(t, l.Close())
 	return n == 0
-}
-
-// simulated returns a function that opens devices of one simulated fabric.
-func simulated(t *testing.T) func() device.Device {
-	f, err := sim.New(sim.Config{})
-	require.NoError(t, err)
-	return func() device.Device {
-		d, err := f.OpenDevice(sim.DeviceConfig{})
-		require.NoError(t, err)
-		return d
-	}
 }
