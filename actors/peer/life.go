@@ -229,7 +229,7 @@ func (p *Peer) fail(err error, tell bool) {
 	if p.backoffOver != nil {
 		sh.StopTimer(&p.backoffOver.timer)
 	}
-	p.env.Trail.Outcome(p.link.Span, trail.PeerEnd, 0, err)
+	p.env.Trail.Outcome(p.link.Span, trail.PeerEnd, 0, failure(err))
 	sh.StopTimer(&p.watchMsg.timer)
 	l.SetBackingOff(false)
 	for t := p.link.load.line; t != nil; {
@@ -254,7 +254,7 @@ func (p *Peer) fail(err error, tell bool) {
 	}
 	if tell {
 		var s *StatusError
-		if !again && !errors.Is(err, ErrLeft) {
+		if !again && failure(err) != nil {
 			p.env.Counters.PeersFailed++
 			if errors.Is(err, ErrSilent) || errors.As(err, &s) && s.Status == device.StatusUnresponsive {
 				p.env.Counters.PeersSilent++
@@ -262,6 +262,15 @@ func (p *Peer) fail(err error, tell bool) {
 		}
 		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err, Again: again})
 	}
+}
+
+// failure is the error with which the span of a peer ends: none if it has closed its endpoint. The operations that this
+// cut short have the error.
+func failure(err error) error {
+	if errors.Is(err, ErrLeft) {
+		return nil
+	}
+	return err
 }
 
 // isFinal reports whether a peer that failed for that reason does not come back under its connid: it is

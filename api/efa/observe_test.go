@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -45,6 +46,37 @@ func observed(t testing.TB, tele efa.Telemetry, mode efa.Progress) (fab *efa.Fab
 	b = newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: newQueue(t, dom, 64)})
 	introduce(t, a, b)
 	return fab, a, b
+}
+
+// TestSpanOfClosedPeer: an endpoint that closes is no failure of its peer's.
+func TestSpanOfClosedPeer(t *testing.T) {
+	var log spans.Log
+	device := closers["sim"](t)
+	fab, err := efa.Open(efa.Config{Device: device(), Telemetry: efa.Telemetry{TracerProvider: log.Provider()}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, fab.Close()) })
+	dom, err := fab.OpenDomain(efa.DomainConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dom.Close()) })
+	a := newEndpoint(t, dom, efa.EndpointConfig{Protocol: unhurried})
+	b := newEndpoint(t, domainOn(t, device(), efa.DomainConfig{}), efa.EndpointConfig{})
+	introduce(t, a, b)
+	ctx := testContext(t)
+	require.NoError(t, a.ep.Send(ctx, a.peer, []byte("x")))
+	require.NoError(t, b.ep.Close())
+	ev, err := a.ep.NextEvent(ctx)
+	require.NoError(t, err)
+	require.Equal(t, efa.PeerClosed, ev.Kind, "%v", ev.Err)
+	require.NoError(t, a.ep.Close())
+	fab.FlushTelemetry()
+	peers := 0
+	for _, s := range log.Take() {
+		if s.Name() == "peer" {
+			peers++
+			assert.Equal(t, codes.Unset, s.Status().Code, s.Status().Description)
+		}
+	}
+	assert.Equal(t, 1, peers)
 }
 
 // TestTelemetryModes: in every progress mode the spans of all messages are there when
