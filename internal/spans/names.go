@@ -12,7 +12,7 @@ var Spans = []Name{
 	{"atomic", "an atomic; at the target the same"},
 	{"unmatched", "a message that ended before a receive took it"},
 	{"endpoint", "an endpoint, from Enable to its end"},
-	{"peer", "a peer, from the first contact to its end; within the endpoint's"},
+	{"peer", "a peer, from the first contact to its end, which is no failure if it closed its endpoint; within the endpoint's"},
 	{"handshake", "from the first contact until the peer's HANDSHAKE arrived; within the peer's"},
 	{"backoff", "an episode of back-off, if sampled or slow; within the peer's"},
 }
