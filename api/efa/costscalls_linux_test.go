@@ -93,15 +93,28 @@ func TestSystemCalls(t *testing.T) {
 	if !*writeCosts {
 		want = readCosts(t)
 	}
-	found := map[string]costLine{}
-	rounds := tracedRounds(t)
-	if *writeCosts {
-		for range 4 {
-			for i, more := range tracedRounds(t) {
-				rounds[i] = append(rounds[i], more...)
-			}
+	rounds := map[int][]map[uint64]int{}
+	for try := 1; ; try++ { // beside other programs the shard's helper comes late, and is called with each operation
+		for i, more := range tracedRounds(t) {
+			rounds[i] = append(rounds[i], more...)
+		}
+		found, misfits := callsOf(t, rounds, want)
+		switch {
+		case *writeCosts && try == 5:
+			putCosts(t, found)
+			return
+		case *writeCosts || len(misfits) > 0 && try < 4:
+		default:
+			require.Empty(t, misfits)
+			return
 		}
 	}
+}
+
+// callsOf gives the lines of the table, and those that do not fit into want, with their calls by number.
+func callsOf(t *testing.T, rounds map[int][]map[uint64]int, want map[string]costLine) (found map[string]costLine, misfits []string) {
+	t.Helper()
+	found = map[string]costLine{}
 	for i, c := range costCases() {
 		if c.device == "sim" {
 			continue
@@ -125,13 +138,12 @@ func TestSystemCalls(t *testing.T) {
 		found[c.String()] = costLine{"calls": figure(calls[0]), "polls": figure(polls[0])}
 		for col, got := range found[c.String()] {
 			if w := want[c.String()]; !w.fits(col, got) {
-				t.Errorf("%s: %s %s for one, %s says %q; by number, of %d: %v", c, got, col, costsFile, w[col], c.batch(), rounds[i])
+				misfits = append(misfits,
+					fmt.Sprintf("%s: %s %s for one, %s says %q; by number, of %d: %v", c, got, col, costsFile, w[col], c.batch(), rounds[i]))
 			}
 		}
 	}
-	if *writeCosts {
-		putCosts(t, found)
-	}
+	return found, misfits
 }
 
 func total(calls map[uint64]int) (n int) {

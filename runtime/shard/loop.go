@@ -25,6 +25,7 @@ const (
 type helper struct {
 	s        *Shard
 	seen     uint64        // Shard.drives at the last look
+	posted   uint64        // Shard.posts then
 	interval time.Duration // until the next look
 	most     time.Duration // bound of interval
 }
@@ -49,7 +50,8 @@ func (h *helper) run() {
 }
 
 // look serves the shard if it was left to the helper or not driven since the last look, rests if a waiter
-// sleeps for the shard, and leaves it to its drivers otherwise. The caller owns the shard; look gives it up.
+// sleeps for the shard, and leaves it to its drivers otherwise. Goroutines that only post run one poller, so
+// the helper makes a turn beside them. The caller owns the shard; look gives it up.
 func (h *helper) look() {
 	s := h.s
 	switch {
@@ -58,14 +60,21 @@ func (h *helper) look() {
 		if s.sleeper.rest() {
 			h.serve()
 		}
-	case s.drives == h.seen:
+	case s.drives == h.seen && s.posts == h.posted:
 		h.interval = s.grace
 		h.serve()
+	case s.drives == h.seen:
+		h.posted, h.most = s.posts, max(maxInterval, s.grace)
+		s.clock.expire()
+		if s.idling.turn(s) > 0 {
+			h.interval = s.grace
+		}
+		s.makeWay()
 	default:
 		if h.most = max(maxInterval, s.grace); s.drives-h.seen >= manyDrives {
 			h.most = max(longInterval, s.grace)
 		}
-		h.seen, h.interval = s.drives, min(h.interval, h.most)
+		h.seen, h.posted, h.interval = s.drives, s.posts, min(h.interval, h.most)
 		s.clock.expire() // so the time that drivers see is no older than an interval
 		s.makeWay()
 	}
@@ -94,6 +103,10 @@ func (h *helper) serve() {
 			s.idling.busy(&s.clock)
 		case !s.idling.longEnough(&s.clock):
 			h.relax()
+		case s.posts != h.posted: // it would be called soon
+			h.posted = s.posts
+			s.makeWay()
+			return
 		case !s.sleeper.rest():
 			return
 		}

@@ -49,6 +49,7 @@ type Shard struct {
 	pollers  pollers
 	idling   idling
 	drives   uint64 // times that a goroutine drove the manual shard
+	posts    uint64 // times that one polled one poller of it
 	woke     bool   // a parked waiter was woken
 	rand     *rand.Rand
 	spawner  spawner

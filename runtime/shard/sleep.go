@@ -22,6 +22,8 @@ const (
 	deafPeriod = time.Millisecond
 	// patience is how often the helper looks for a shard that it was woken for.
 	patience = 16
+	// manyLeaves within maxInterval call the helper.
+	manyLeaves = 64
 	// keepRing is the ring size, in entries, that survives a sleep.
 	keepRing = 4096
 )
@@ -44,6 +46,8 @@ type sleeper struct {
 	until  clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
 	cancel <-chan struct{} // Done of the context that rings for the waiter in the seat
 	stop   func() bool     // ends that
+	leaves uint            // how often a driver has left the shard to the helper in its bed
+	lately clock.Time      // when that was divisible by manyLeaves
 
 	bells [2]eventFD     // of the helper, or the shard's loop, and of a waiter in the seat
 	beds  [2]sys.WaitSet // theirs
@@ -207,6 +211,19 @@ func (z *sleeper) rise() {
 	sys.Step()
 }
 
+// often reports whether goroutines leave the shard so often that the helper had better look after it now and
+// then: to arm the pollers each time takes longer. Owner only.
+func (z *sleeper) often() bool {
+	if z.leaves++; z.leaves%manyLeaves != 0 {
+		return false
+	}
+	c := &z.s.clock
+	c.read()
+	before := z.lately
+	z.lately = c.now
+	return c.now.Sub(before) < maxInterval
+}
+
 // settle reports whether the owner of the shard may leave it to a sleeper: to the one in the seat, or to the
 // helper, who is given the seat. There is nothing to do then, and nothing that the sleeper does not wait for.
 func (z *sleeper) settle() bool {
@@ -220,7 +237,7 @@ func (z *sleeper) settle() bool {
 	}
 	s.parking.announce()
 	timeout, ok := z.ready()
-	if ok {
+	if ok && !z.often() {
 		timeout = z.listen(seatHelper, timeout)
 		sys.Step()
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {

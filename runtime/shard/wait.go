@@ -375,6 +375,7 @@ func (s *Shard) Drive() int {
 // Run polls p on a shard that was claimed, and no other poller; then it ends the turn, for
 // all of them.
 func (s *Shard) Run(p *Polled) {
+	s.posts++
 	if !s.sched.over {
 		s.clock.left -= adoptCost
 		if s.step(p, phaseDeliver) < 0 {
