@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // asProgram has the test binary be a server, or a process that computes.
@@ -86,6 +88,36 @@ func TestThink(t *testing.T) {
 			assert.GreaterOrEqual(t, calls, 0.0, name)
 		}
 	}
+}
+
+// TestCallsOfThinker counts the system calls and switches of 1,000 questions of a client that computes 500 us before each:
+// no more than a Unix socket takes. Of several runs the one with the fewest counts, since in the others something else
+// had the CPUs.
+func TestCallsOfThinker(t *testing.T) {
+	testenv.Long(t, "a client computes for real time")
+	least := map[string]float64{}
+	fits := func() bool {
+		return least[Endpoint+Switches] <= least[Unix+Switches] && least[Endpoint+Calls] <= least[Unix+Calls]
+	}
+	for try := 0; try == 0 || try < 4 && !fits(); try++ {
+		for _, name := range []string{Endpoint, Unix} {
+			p := testPlan(name)
+			p.Think, p.Counts, p.Count = 500*time.Microsecond, true, 4000
+			r, err := p.Ask(t.Context(), command(name), nil)
+			require.NoError(t, err)
+			for _, count := range []string{Calls, Switches} {
+				if n, ok := r.Figures[count]; ok {
+					if before, ok := least[name+count]; ok {
+						n = min(n, before)
+					}
+					least[name+count] = n
+				}
+			}
+		}
+	}
+	t.Logf("for a question: %v", least)
+	assert.LessOrEqual(t, least[Endpoint+Switches], least[Unix+Switches])
+	assert.LessOrEqual(t, least[Endpoint+Calls], least[Unix+Calls])
 }
 
 // TestClients: several ask side by side, also in the server's process.

@@ -12,7 +12,8 @@ import (
 )
 
 // Counts are those of the system calls of processes, and of how often their threads gave the CPU away to wait. The naps
-// (nanosleep) of Go's runtime, whose monitor looks after busy goroutines by time, are in neither. Calls are counted at a
+// (nanosleep) of Go's runtime, whose monitor looks after busy goroutines by time, are in neither. Nor
+// are sched_yield's calls, with which a wait polls as long as that pays: their number is that of a time. Calls are counted at a
 // tracepoint of the kernel, which costs each some 50 ns, so that times are measured without.
 type Counts struct {
 	pids     []int
@@ -36,7 +37,7 @@ func Count(pids ...int) *Counts {
 		threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*")
 		for _, path := range threads {
 			tid, _ := strconv.Atoi(filepath.Base(path))
-			c.err = errors.Join(c.err, open(&c.calls, id, tid, "!="), open(&c.naps, id, tid, "=="))
+			c.err = errors.Join(c.err, open(&c.calls, id, tid, others), open(&c.naps, id, tid, naps))
 		}
 	}
 	return c

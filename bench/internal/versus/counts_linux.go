@@ -8,8 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open adds a counter of a thread's naps, or of all other calls.
-func open(list *[]int, id uint64, tid int, is string) error {
+// naps and others are filters: the monitor's naps, and all calls but these and yields.
+var (
+	naps   = fmt.Sprintf("id == %d", unix.SYS_NANOSLEEP)
+	others = fmt.Sprintf("id != %d && id != %d", unix.SYS_NANOSLEEP, unix.SYS_SCHED_YIELD)
+)
+
+// open adds a counter of a thread's calls that pass the filter.
+func open(list *[]int, id uint64, tid int, filter string) error {
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Bits: unix.PerfBitInherit}
 	attr.Size = uint32(unsafe.Sizeof(attr)) //nolint:gosec // the size of a struct
 	fd, err := unix.PerfEventOpen(&attr, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
@@ -20,5 +26,5 @@ func open(list *[]int, id uint64, tid int, is string) error {
 		return fmt.Errorf("%w: %w", errCounters, err)
 	}
 	*list = append(*list, fd)
-	return unix.IoctlSetString(fd, unix.PERF_EVENT_IOC_SET_FILTER, fmt.Sprintf("id %s %d", is, unix.SYS_NANOSLEEP))
+	return unix.IoctlSetString(fd, unix.PERF_EVENT_IOC_SET_FILTER, filter)
 }
