@@ -301,12 +301,12 @@ func (w *watcher) drop(p *port) {
 }
 
 func (w *watcher) stop() {
+	w.mu.Lock()
+	w.closed = true // first: a round would use the descriptor
+	w.again.Stop()
+	w.mu.Unlock()
 	_ = w.news.Close()
 	<-w.done
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-	w.again.Stop()
 }
 
 // orphans makes the watcher look for files of dead processes.

@@ -342,6 +342,32 @@ func rests(w *watcher) bool {
 	return !w.due
 }
 
+// TestStopEndsRounds: no round comes once the descriptor of the news is closed, whose number may be another's then.
+func TestStopEndsRounds(t *testing.T) {
+	f, err := openDirectory(fabricDir(t))
+	require.NoError(t, err)
+	defer f.close()
+	w, err := f.startWatcher(newMappings(f, nil))
+	require.NoError(t, err)
+	ended := make(chan bool)
+	go func() {
+		<-w.done
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		ended <- w.closed
+	}()
+	w.mu.Lock()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		w.stop()
+	}()
+	runtime.Gosched()
+	w.mu.Unlock()
+	require.True(t, <-ended)
+	<-stopped
+}
+
 // TestIdleDeviceSleeps: a device has no timer set, whether its queue pairs are polled or sleep, also if it has
 // peers. The end of a peer is news, after which it rests again.
 func TestIdleDeviceSleeps(t *testing.T) {
