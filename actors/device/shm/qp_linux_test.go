@@ -388,6 +388,21 @@ func TestWakeLost(t *testing.T) {
 	require.False(t, readable(t, q.FDs()), "Poll drains")
 }
 
+// TestDrainEnds: a process that writes to the bell without end does not hold up the one that empties it.
+func TestDrainEnds(t *testing.T) {
+	var b [2]int
+	require.NoError(t, unix.Pipe2(b[:], unix.O_NONBLOCK|unix.O_CLOEXEC))
+	defer unix.Close(b[0])
+	defer unix.Close(b[1])
+	flood := make([]byte, 4096)
+	_, err := unix.Write(b[1], flood)
+	require.NoError(t, err)
+	drain(b[0])
+	n, err := unix.Read(b[0], flood)
+	require.NoError(t, err, "it has read on as long as there was something")
+	require.Positive(t, n)
+}
+
 // TestWakeOfABug: a sleeper whose flag was overwritten is woken all the same.
 func TestWakeOfABug(t *testing.T) {
 	dir := fabricDir(t)
