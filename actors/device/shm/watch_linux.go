@@ -332,11 +332,10 @@ func (p *port) answer() {
 	}
 }
 
-// reportDeath reports the death of id to p and wakes it, also if the dead has taken the sleeper's flag down
-// before it could ring.
+// reportDeath reports the death of id to p and wakes it. The number of its sleep is its shard's.
 func (p *port) reportDeath(id ident) {
 	p.deaths.put(id)
-	p.watched(func() { p.rx.unpark() })
+	p.watched(func() { p.rx.ctl.state.Store(running) })
 	ringDoorbell(p.seg.doorbell)
 }
 
