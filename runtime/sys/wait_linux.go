@@ -13,9 +13,17 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// Ppoll waits until one of fds is ready, or for ts at most; nil: for ever. It returns how
-// many are ready.
-func Ppoll(fds []PollFd, ts *Timespec) (int, error) { return unix.Ppoll(fds, ts, nil) }
+// WaitEvent waits until the read end of an event is readable, or for d at most; a negative d: without limit. It reports
+// whether the end is readable; a signal may end it sooner.
+func WaitEvent(r int, d time.Duration) bool {
+	fds, limit := [1]unix.PollFd{{Fd: int32(r), Events: unix.POLLIN}}, (*unix.Timespec)(nil)
+	if d >= 0 {
+		ts := unix.NsecToTimespec(int64(d))
+		limit = &ts
+	}
+	n, err := unix.Ppoll(fds[:], limit, nil)
+	return err == nil && n > 0
+}
 
 // Yield lets another thread of this CPU run, without the Go scheduler.
 func Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
@@ -75,9 +83,7 @@ func (w *WaitSet) Open(bell int) (err error) {
 	if w.outer, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return errors.Join(err, unix.Close(w.ep))
 	}
-	if err = unix.SetNonblock(w.outer, true); err != nil {
-		return errors.Join(err, unix.Close(w.ep), unix.Close(w.outer))
-	}
+	_ = unix.SetNonblock(w.outer, true) // so that Go's poller takes it
 	w.file = os.NewFile(uintptr(w.outer), "epoll")
 	if errno := control(w.ep, unix.EPOLL_CTL_ADD, bell, unix.EPOLLIN); errno != 0 {
 		return errors.Join(errno, w.Close())
@@ -164,18 +170,14 @@ func (w *WaitSet) nap(d time.Duration) (rang bool) {
 		w.note(n, err == nil)
 		return w.rang
 	}
-	fds, ts := [1]PollFd{{Fd: int32(w.ep), Events: POLLIN}}, unix.NsecToTimespec(int64(d))
-	if n, err := Ppoll(fds[:], &ts); err == nil && n > 0 { // whose time is finer
+	if WaitEvent(w.ep, d) { // whose time is finer
 		w.ready()
 	}
 	return w.rang
 }
 
 // pending is ready, and changes nothing.
-func (w *WaitSet) pending() bool {
-	n, _ := Ppoll([]PollFd{{Fd: int32(w.ep), Events: POLLIN}}, &Timespec{})
-	return n > 0
-}
+func (w *WaitSet) pending() bool { return WaitEvent(w.ep, 0) }
 
 // readyOrArmed is ready, and if there is none it has the next reason rouse Go's poller.
 func (w *WaitSet) readyOrArmed(uintptr) bool {
