@@ -593,20 +593,13 @@ func (g *Signal) deliver() {
 	}
 }
 
-// on notes the shard of a wait.
-func (g *Signal) on(s *Shard) {
-	if g.s.Load() != s {
-		g.s.Store(s)
-	}
-}
-
 // park announces that the caller is about to wait for the token. It reports false if
 // the signal is set, so that there will be none.
 func (g *Signal) park(s *Shard) bool {
 	if g.ch == nil {
 		g.ch = make(chan bool, 1)
 	}
-	g.on(s)
+	g.s.Store(s)
 	return g.state.CompareAndSwap(sigUnset, sigParked)
 }
 
@@ -615,7 +608,7 @@ func (g *Signal) unpark() bool { return g.state.CompareAndSwap(sigParked, sigUns
 
 // doze announces that the caller is about to sleep in the seat. It reports false if the signal is set.
 func (g *Signal) doze(s *Shard) bool {
-	g.on(s)
+	g.s.Store(s)
 	return g.state.CompareAndSwap(sigUnset, sigDozing)
 }
 
