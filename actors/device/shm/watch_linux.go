@@ -125,19 +125,6 @@ func (w *watcher) listen(id ident, pe *peer) {
 	}
 }
 
-// look is a round that asks everything.
-func (w *watcher) look() {
-	w.mu.Lock()
-	for id, pe := range w.peers {
-		w.doubted[id] = pe
-	}
-	for p := range w.ports {
-		p.entered.Store(true)
-	}
-	w.mu.Unlock()
-	w.round()
-}
-
 // round looks at what there is to be looked at.
 func (w *watcher) round() {
 	w.mu.Lock()

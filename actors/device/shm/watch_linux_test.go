@@ -335,6 +335,22 @@ func watches(w *watcher) bool {
 	return len(w.peers) > 0
 }
 
+// look is a round that asks everything.
+func (w *watcher) look() {
+	w.mu.Lock()
+	for id, pe := range w.peers {
+		w.doubted[id] = pe
+	}
+	for p := range w.ports {
+		p.entered.Store(true)
+	}
+	w.mu.Unlock()
+	w.round()
+}
+
+// size returns how many regions are mapped.
+func (vs *mappings) size() int { return len(*vs.byKey.Load()) }
+
 // rests reports whether the watcher waits for nothing but news.
 func rests(w *watcher) bool {
 	w.mu.Lock()
