@@ -207,7 +207,7 @@ func (h *host) take(c *device.Completion) error {
 		return fmt.Errorf("refused access of %d", c.SrcQPN)
 	case device.OpFatal:
 		return fmt.Errorf("the queue pair has ended: %v", c.Status)
-	case device.OpGone:
+	case device.OpGone, device.OpPlaced: // the one is expected, the other never asked for
 	}
 	return nil
 }
