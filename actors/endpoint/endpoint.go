@@ -77,14 +77,12 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
-	var e *Endpoint
-	qp, err := cfg.openQP(func(ah device.AH, qpn uint16, head []byte, size int) ([]byte, bool) {
-		return e.place(ah, qpn, head, size)
-	})
+	e := new(Endpoint)
+	qp, err := cfg.openQP(e.place)
 	if err != nil {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
 	}
-	e = &Endpoint{
+	*e = Endpoint{
 		cfg:         cfg,
 		reqs:        ring.NewMPSC[ope.Request](set.Requests),
 		devicePaths: qp.Paths(),
@@ -365,9 +363,6 @@ func (e *Endpoint) Deliver(r *device.RecvPkt) {
 
 // place implements device.Placer.
 func (e *Endpoint) place(ah device.AH, qpn uint16, head []byte, size int) (dst []byte, later bool) {
-	if !peer.MayPlace(wire.Type(head[0])) {
-		return nil, false
-	}
 	if x := e.peers.routes.get(ah, qpn); x != nil && x.cur != nil { // also if a newcomer wants the place
 		return x.cur.PayloadPlace(head, size)
 	}

@@ -166,13 +166,6 @@ func (p *Peer) PayloadPlace(head []byte, size int) (dst []byte, later bool) {
 	return m.To.Place(p.link, h.MsgID, h.SegOffset, n), false
 }
 
-// MayPlace reports whether packets of a type may have a place.
-func MayPlace(t wire.Type) bool { return placeable[t] }
-
-var placeable = [256]bool{
-	wire.TypeMediumMsgRTM: true, wire.TypeMediumTagRTM: true, wire.TypeDCMediumMsgRTM: true, wire.TypeDCMediumTagRTM: true,
-}
-
 // placed takes the payload of a packet from its place, or makes it zeroes if its message has gone since.
 func (p *Peer) placed(r *device.RecvPkt, pkt *Packet) {
 	if m := p.multiOf(pkt); m == nil || m.To == nil || len(r.Placed) != len(pkt.Payload) {

@@ -349,6 +349,24 @@ func TestTransferAllocates(t *testing.T) {
 	require.LessOrEqual(t, least, 20.0)
 }
 
+// TestHoldEnds: the endpoint keeps nothing of a closed connection that has received long writes.
+func TestHoldEnds(t *testing.T) {
+	l := listen(t, efanet.ListenConfig{})
+	c, err := efanet.Dial(soon(t), l.Addr().String())
+	require.NoError(t, err)
+	far, err := l.Accept()
+	require.NoError(t, err)
+	const size = 64 << 10
+	go func() {
+		_, _ = far.Write(make([]byte, size)) // Read has the error
+		far.Close()
+	}()
+	_, err = io.ReadFull(c, make([]byte, size))
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.Error(t, efanet.Held(c).Err())
+}
+
 // TestMany: thousands of connections on one endpoint each side, with a reader each.
 func TestMany(t *testing.T) {
 	n := 2000

@@ -55,6 +55,12 @@ func KeepIdle(n int) (back func()) {
 // Known is how many addresses a listener's endpoint has.
 func Known(l net.Listener) int { return l.(*Listener).hub.ep.AddressVector().Len() }
 
+// Held is the context that a connection keeps for what its Read cannot take up again, once that has ended.
+func Held(c net.Conn) context.Context {
+	<-c.(*Conn).drained
+	return c.(*Conn).in.hold.ctx
+}
+
 // ID is a connection's here.
 func ID(c net.Conn) uint64 { return c.(*Conn).id }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -390,6 +391,9 @@ func (r *reader) drain(ctx context.Context) {
 			continue
 		}
 		_, _ = r.more(ctx, p) // the error is r's, or ctx's
+	}
+	if r.hold != nil {
+		r.hold.cancel(net.ErrClosed) // or the endpoint's context would keep it
 	}
 	r.held.Release()
 	r.rest, r.joined, r.held = nil, nil, efa.Delivery{}

@@ -70,9 +70,7 @@ func (s *Shard) Post(to Ref, m Msg) { s.Tell(to, m) }
 func (s *Shard) remote(m *mailbox, msg any, l lane) {
 	s.inbox.push(m, msg, l)
 	sys.Step()
-	if !s.parking.isAwake() {
-		s.sleeper.wake()
-	}
+	s.Wake()
 }
 
 // Call has the actor handle m at once if Enter allows it, and tells it m otherwise.

@@ -349,8 +349,7 @@ func (z *sleeper) standBy(d time.Duration) {
 		return
 	}
 	if d < maxInterval {
-		bell, ts := [1]sys.PollFd{{Fd: int32(z.bells[seatHelper].fd), Events: sys.POLLIN}}, sys.NsecToTimespec(int64(d))
-		if n, err := sys.Ppoll(bell[:], &ts); err == nil && n > 0 {
+		if sys.WaitEvent(z.bells[seatHelper].fd, d) {
 			z.bells[seatHelper].drain()
 			z.answer()
 		}

@@ -300,8 +300,7 @@ func (w *wait) blocked() (again bool, err error) {
 	sys.Await(false, func() bool { return len(w.sig.ch) > 0 || w.ctx.Err() != nil || w.s.life.over() })
 	select {
 	case drive := <-w.sig.ch:
-		w.came(drive)
-		return drive, nil // although the signal may be set by now: leaving the shard hands it over
+		return w.came(drive), nil // although the signal may be set by now: leaving the shard hands it over
 	case <-w.ctx.Done():
 		err = context.Cause(w.ctx)
 	case <-w.s.life.done:
@@ -312,8 +311,7 @@ func (w *wait) blocked() (again bool, err error) {
 		return false, err
 	}
 	sys.Await(false, func() bool { return len(w.sig.ch) > 0 })
-	if drive := <-w.sig.ch; drive {
-		w.came(drive)
+	if w.came(<-w.sig.ch) {
 		w.s.handOver() // it was for driving the shard, but this goroutine leaves
 	}
 	if w.sig.IsSet() {
@@ -323,11 +321,12 @@ func (w *wait) blocked() (again bool, err error) {
 }
 
 // came notes that the caller, who has its token, is not on its way any more. It looks whether the shard is free after that.
-func (w *wait) came(drive bool) {
+func (w *wait) came(drive bool) bool {
 	if drive {
 		w.s.coming.Store(false)
 		sys.Step()
 	}
+	return drive
 }
 
 // asOwner waits in the goroutine that owns the shard by its own Adopt.
@@ -595,20 +594,13 @@ func (g *Signal) deliver() {
 	}
 }
 
-// on notes the shard of a wait.
-func (g *Signal) on(s *Shard) {
-	if g.s.Load() != s {
-		g.s.Store(s)
-	}
-}
-
 // park announces that the caller is about to wait for the token. It reports false if
 // the signal is set, so that there will be none.
 func (g *Signal) park(s *Shard) bool {
 	if g.ch == nil {
 		g.ch = make(chan bool, 1)
 	}
-	g.on(s)
+	g.s.Store(s)
 	return g.state.CompareAndSwap(sigUnset, sigParked)
 }
 
@@ -617,20 +609,15 @@ func (g *Signal) unpark() bool { return g.state.CompareAndSwap(sigParked, sigUns
 
 // doze announces that the caller is about to sleep in the seat. It reports false if the signal is set.
 func (g *Signal) doze(s *Shard) bool {
-	g.on(s)
+	g.s.Store(s)
 	return g.state.CompareAndSwap(sigUnset, sigDozing)
 }
 
 // undoze takes that back. It reports false if the signal is set.
 func (g *Signal) undoze() bool { return g.state.CompareAndSwap(sigDozing, sigUnset) }
 
-// token ends the park, to drive the shard or since the signal was set.
-func (g *Signal) token(drive bool) {
-	select {
-	case g.ch <- drive:
-	default: // never: one token a park, and each is taken
-	}
-}
+// token ends the park, to drive the shard or since the signal was set. There is one for each park, and it is taken.
+func (g *Signal) token(drive bool) { g.ch <- drive }
 
 // notifier wakes goroutines for a pinned shard: any goroutine may push, its own
 // goroutine sends the tokens. A channel operation on a locked

@@ -471,8 +471,9 @@ func TestWokenRunFirst(t *testing.T) {
 	const rounds = 100
 	claimed := 0
 	for range rounds { // one in which the kernel or Go's runtime stops the driver at a bad moment says nothing
-		for s.Claim() { // the driver is not there yet
+		for s.Claim() { // the driver is not there yet, or sleeps since the machine is busy
 			s.Release()
+			s.Wake()
 			runtime.Gosched()
 		}
 		var p ping

@@ -3,8 +3,8 @@
 // for every Unix, _linux.go for Linux, _windows.go for Windows, _other.go for the rest.
 //
 //	memory    Anonymous, Unmap, FreeMemory
-//	an event  OpenEvent, SignalEvent, DrainEvent, CloseEvent: a descriptor that any thread makes readable
-//	waiting   WaitSet: an event and other descriptors; Ppoll
+//	an event  OpenEvent, SignalEvent, WaitEvent, DrainEvent, CloseEvent: a descriptor that any thread makes readable
+//	waiting   WaitSet: an event and other descriptors
 //	CPUs      CPUSet, SchedGetaffinity, SchedSetaffinity, CPULimit, Yield
 //	processes ReadProcess, WriteProcess: memory of another process
 //	copying   CopyOut, StoreRelease: between cores; copy_amd64.go and copy_other.go

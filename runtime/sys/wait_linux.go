@@ -13,9 +13,17 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// Ppoll waits until one of fds is ready, or for ts at most; nil: for ever. It returns how
-// many are ready.
-func Ppoll(fds []PollFd, ts *Timespec) (int, error) { return unix.Ppoll(fds, ts, nil) }
+// WaitEvent waits until the read end of an event is readable, or for d at most; a negative d: without limit. It reports
+// whether the end is readable; a signal may end it sooner.
+func WaitEvent(r int, d time.Duration) bool {
+	fds, limit := [1]unix.PollFd{{Fd: int32(r), Events: unix.POLLIN}}, (*unix.Timespec)(nil)
+	if d >= 0 {
+		ts := unix.NsecToTimespec(int64(d))
+		limit = &ts
+	}
+	n, err := unix.Ppoll(fds[:], limit, nil)
+	return err == nil && n > 0
+}
 
 // Yield lets another thread of this CPU run, without the Go scheduler.
 func Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
@@ -60,7 +68,6 @@ type WaitSet struct {
 	fds      []int // the other descriptors
 	gen      uint64
 	watched  bool // and not set aside
-	limited  bool // file has a deadline
 	rang     bool
 	look     func(uintptr) bool // readyOrArmed, made once
 	events   [8]unix.EpollEvent
@@ -75,19 +82,11 @@ func (w *WaitSet) Open(bell int) (err error) {
 	if w.outer, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return errors.Join(err, unix.Close(w.ep))
 	}
-	if err = unix.SetNonblock(w.outer, true); err != nil {
-		return errors.Join(err, unix.Close(w.ep), unix.Close(w.outer))
-	}
+	_ = unix.SetNonblock(w.outer, true) // so that Go's poller takes it
 	w.file = os.NewFile(uintptr(w.outer), "epoll")
-	if errno := control(w.ep, unix.EPOLL_CTL_ADD, bell, unix.EPOLLIN); errno != 0 {
-		return errors.Join(errno, w.Close())
-	}
-	if errno := control(w.outer, unix.EPOLL_CTL_ADD, w.ep, unix.EPOLLONESHOT); errno != 0 {
-		return errors.Join(errno, w.Close())
-	}
-	if err = w.file.SetReadDeadline(time.Time{}); err == nil { // it is in Go's poller
-		w.conn, err = w.file.SyscallConn()
-	}
+	w.conn, err = w.file.SyscallConn()
+	err = errors.Join(err, control(w.ep, unix.EPOLL_CTL_ADD, bell, unix.EPOLLIN), control(w.outer, unix.EPOLL_CTL_ADD, w.ep, unix.EPOLLONESHOT),
+		w.file.SetReadDeadline(time.Time{})) // an error: it is not in Go's poller
 	if err != nil {
 		return errors.Join(err, w.Close())
 	}
@@ -104,7 +103,7 @@ func (w *WaitSet) Watch(fds []int, gen uint64) bool {
 	w.SetAside()
 	w.fds, w.gen, w.watched = append(w.fds[:0], fds...), gen, true
 	for _, fd := range fds {
-		if control(w.ep, unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) != 0 {
+		if control(w.ep, unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) != nil {
 			w.SetAside()
 			return false
 		}
@@ -116,17 +115,19 @@ func (w *WaitSet) Watch(fds []int, gen uint64) bool {
 func (w *WaitSet) SetAside() {
 	if w.watched {
 		for _, fd := range w.fds {
-			control(w.ep, unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed; left in the set it would tell of its other end's death
+			_ = control(w.ep, unix.EPOLL_CTL_DEL, fd, 0) // unless it was closed; left in the set it would tell of its other end's death
 		}
 		w.watched = false
 	}
 }
 
 // control is short, as SignalEvent is.
-func control(ep, op, fd int, events uint32) unix.Errno {
+func control(ep, op, fd int, events uint32) error {
 	e := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0)
-	return errno
+	if _, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(ep), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&e)), 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // Wait sleeps until the bell rings, a descriptor that is watched is readable, or d is over; a negative d: without
@@ -139,12 +140,12 @@ func (w *WaitSet) Wait(d time.Duration) (rang bool) {
 	if d >= 0 && d < napMost {
 		return w.nap(d)
 	}
+	var limit time.Time
 	if d >= 0 {
-		w.limited = w.file.SetReadDeadline(clock.Deadline(d)) == nil
-	} else if w.limited {
-		w.limited = w.file.SetReadDeadline(time.Time{}) != nil
+		limit = clock.Deadline(d)
 	}
-	_ = w.conn.Read(w.look) // the deadline
+	_ = w.file.SetReadDeadline(limit) // it has worked in Open
+	_ = w.conn.Read(w.look)           // the deadline
 	return w.rang
 }
 
@@ -164,22 +165,18 @@ func (w *WaitSet) nap(d time.Duration) (rang bool) {
 		w.note(n, err == nil)
 		return w.rang
 	}
-	fds, ts := [1]PollFd{{Fd: int32(w.ep), Events: POLLIN}}, unix.NsecToTimespec(int64(d))
-	if n, err := Ppoll(fds[:], &ts); err == nil && n > 0 { // whose time is finer
+	if WaitEvent(w.ep, d) { // whose time is finer
 		w.ready()
 	}
 	return w.rang
 }
 
 // pending is ready, and changes nothing.
-func (w *WaitSet) pending() bool {
-	n, _ := Ppoll([]PollFd{{Fd: int32(w.ep), Events: POLLIN}}, &Timespec{})
-	return n > 0
-}
+func (w *WaitSet) pending() bool { return WaitEvent(w.ep, 0) }
 
 // readyOrArmed is ready, and if there is none it has the next reason rouse Go's poller.
 func (w *WaitSet) readyOrArmed(uintptr) bool {
-	return w.ready() || control(w.outer, unix.EPOLL_CTL_MOD, w.ep, unix.EPOLLIN|unix.EPOLLONESHOT) != 0
+	return w.ready() || control(w.outer, unix.EPOLL_CTL_MOD, w.ep, unix.EPOLLIN|unix.EPOLLONESHOT) != nil
 }
 
 // ready reports whether there is a reason to wake.

@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ppoll waits until one of fds is ready, or for ts at most, rounded up to milliseconds;
-// nil: for ever. It returns how many are ready.
-func Ppoll(fds []PollFd, ts *Timespec) (int, error) {
-	if ts == nil {
-		return unix.Poll(fds, -1)
+// WaitEvent waits until the read end of an event is readable, or for d at most, rounded up to milliseconds; a negative d:
+// without limit. It reports whether the end is readable; a signal may end it sooner.
+func WaitEvent(r int, d time.Duration) bool {
+	ms := -1
+	if d >= 0 {
+		ms = int((d + time.Millisecond - 1) / time.Millisecond)
 	}
-	ms := (time.Duration(ts.Nano()) + time.Millisecond - 1) / time.Millisecond
-	return unix.Poll(fds, int(ms))
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(r), Events: unix.POLLIN}}, ms)
+	return err == nil && n > 0
 }
 
 // Yield lets another thread of this CPU run.

@@ -26,13 +26,7 @@ func (w *WaitSet) Wait(d time.Duration) (rang bool) { return w.Nap(d) }
 
 // Nap is Wait in a system call, which the thread does not leave.
 func (w *WaitSet) Nap(d time.Duration) (rang bool) {
-	fds := [1]PollFd{{Fd: int32(w.bell), Events: POLLIN}}
-	ts := NsecToTimespec(int64(max(d, 0)))
-	limit := &ts
-	if d < 0 {
-		limit = nil
-	}
-	if n, err := Ppoll(fds[:], limit); err != nil || n <= 0 {
+	if !WaitEvent(w.bell, d) {
 		return false
 	}
 	DrainEvent(w.bell)

@@ -1,65 +1,21 @@
 package sys
 
 import (
-	"fmt"
 	"runtime"
 	"time"
 
 	"golang.org/x/sys/windows"
 )
 
-// PollFd is a handle to wait for, as OpenEvent returns it, and what has happened to it.
-type PollFd struct {
-	Fd      int32
-	Events  int16
-	Revents int16
-}
-
-// POLLIN is the event that a handle is set.
-const POLLIN = 1
-
-// Timespec is a duration.
-type Timespec struct{ ns int64 }
-
-// NsecToTimespec is a duration as Ppoll takes it.
-func NsecToTimespec(ns int64) Timespec { return Timespec{ns} }
-
-// pollMost is how many handles the system waits for at once.
-const pollMost = 64
-
-// Ppoll waits until one of fds is set, or for ts at most, rounded up to milliseconds; nil:
-// for ever. It returns how many are set. It takes 64 handles at most.
-func Ppoll(fds []PollFd, ts *Timespec) (int, error) {
-	if len(fds) > pollMost {
-		return 0, fmt.Errorf("waiting for %d handles, the most is %d: %w", len(fds), pollMost, ErrUnsupported)
-	}
+// WaitEvent waits until the read end of an event is readable, or for d at most, rounded up to milliseconds; a negative d:
+// without limit. It reports whether the end is readable.
+func WaitEvent(r int, d time.Duration) bool {
 	ms := uint32(windows.INFINITE)
-	if ts != nil {
-		ms = uint32(min((time.Duration(ts.ns)+time.Millisecond-1)/time.Millisecond, windows.INFINITE-1))
+	if d >= 0 {
+		ms = uint32(min((d+time.Millisecond-1)/time.Millisecond, windows.INFINITE-1))
 	}
-	if len(fds) == 0 {
-		windows.SleepEx(ms, false)
-		return 0, nil
-	}
-	var handles [pollMost]windows.Handle
-	for i := range fds {
-		handles[i], fds[i].Revents = windows.Handle(fds[i].Fd), 0
-	}
-	if event, err := windows.WaitForMultipleObjects(handles[:len(fds)], false, ms); err != nil {
-		return 0, err
-	} else if event == uint32(windows.WAIT_TIMEOUT) {
-		return 0, nil
-	}
-	n := 0
-	for i := range fds {
-		if event, err := windows.WaitForSingleObject(handles[i], 0); err != nil {
-			return n, err
-		} else if event == windows.WAIT_OBJECT_0 {
-			fds[i].Revents = POLLIN
-			n++
-		}
-	}
-	return n, nil
+	event, err := windows.WaitForSingleObject(windows.Handle(r), ms)
+	return err == nil && event == windows.WAIT_OBJECT_0
 }
 
 // Yield lets another thread of this CPU run.

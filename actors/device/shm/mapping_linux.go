@@ -187,9 +187,6 @@ func (vs *mappings) dropLocked(stale func(*mapping) bool) {
 	}
 }
 
-// size returns how many regions are mapped.
-func (vs *mappings) size() int { return len(*vs.byKey.Load()) }
-
 // mapping is another process's region, mapped here for copies.
 type mapping struct {
 	hdr  regionHeader // a copy, checked

@@ -388,6 +388,40 @@ func TestWakeLost(t *testing.T) {
 	require.False(t, readable(t, q.FDs()), "Poll drains")
 }
 
+// TestDeathMeetsSleep: a death is reported while the queue pair goes to sleep and wakes, which the race detector watches.
+func TestDeathMeetsSleep(t *testing.T) {
+	q, _ := mustAttach(t, fabricDir(t), device.QPConfig{})
+	p := portBehind(q)
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		p.reportDeath(makeIdent(77, 77))
+	}()
+	for heard := false; !heard; pollOnce(q, func(device.Completion) {}) {
+		q.Arm()
+		select {
+		case <-reported:
+			heard = true
+		default:
+		}
+	}
+}
+
+// TestDrainEnds: a process that writes to the bell without end does not hold up the one that empties it.
+func TestDrainEnds(t *testing.T) {
+	var b [2]int
+	require.NoError(t, unix.Pipe2(b[:], unix.O_NONBLOCK|unix.O_CLOEXEC))
+	defer unix.Close(b[0])
+	defer unix.Close(b[1])
+	flood := make([]byte, 4096)
+	_, err := unix.Write(b[1], flood)
+	require.NoError(t, err)
+	drain(b[0])
+	n, err := unix.Read(b[0], flood)
+	require.NoError(t, err, "it has read on as long as there was something")
+	require.Positive(t, n)
+}
+
 // TestWakeOfABug: a sleeper whose flag was overwritten is woken all the same.
 func TestWakeOfABug(t *testing.T) {
 	dir := fabricDir(t)

@@ -43,11 +43,12 @@ import (
 //     then it abandons the pages: what is still read from them is discarded, and
 //     what is still written is never read. They go with the last mapping.
 //   - An owner that is killed leaves the file. A mapping held the file's lock, so
-//     the processes that hear of the death of one of its queue pairs find it, and a process that opens the directory or looks for the region finds it
-//     as well. They remove it. Processes that have the memory mapped are not
+//     the processes that hear of the death of one of its queue pairs find it, and a
+//     process that opens the directory or looks for the region finds it as well. They remove it. Processes that have the memory mapped are not
 //     disturbed: until then requests end well, as if the owner had died later.
 //   - Mappings of closed regions and of dead owners' regions are dropped by the next
-//     request for them, when another region is mapped, or after the next death.
+//     request for them, when another region is mapped, or after the next death. Until
+//     then they take addresses, and no memory but the first page: Close has given the rest back.
 //
 // Foreign memory, that of a process which does not use this package, is a region whose
 // file ends after the first page: the header names the process, and process_linux.go says

@@ -48,7 +48,7 @@ type watcher struct {
 // have it.
 type peer struct {
 	fd    int
-	bell  int // -1: it could not be opened
+	bell  int
 	users users
 
 	// The watcher's:
@@ -64,9 +64,7 @@ func (pe *peer) release() {
 		return
 	}
 	_ = unix.Close(pe.fd)
-	if pe.bell >= 0 {
-		_ = unix.Close(pe.bell)
-	}
+	_ = unix.Close(pe.bell)
 }
 
 func (f *directory) startWatcher(vs *mappings) (*watcher, error) {
@@ -120,24 +118,11 @@ func (w *watcher) collect(fd uintptr) bool {
 // listen has the end of the owner of a peer's bell be news.
 func (w *watcher) listen(id ident, pe *peer) {
 	e := unix.EpollEvent{Events: unix.EPOLLONESHOT, Fd: int32(uint32(id)), Pad: int32(uint32(id >> 32))}
-	if pe.bell < 0 || unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, pe.bell, &e) != nil {
+	if unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, pe.bell, &e) != nil {
 		pe.deaf = true
 		w.doubted[id] = pe
 		w.soon()
 	}
-}
-
-// look is a round that asks everything.
-func (w *watcher) look() {
-	w.mu.Lock()
-	for id, pe := range w.peers {
-		w.doubted[id] = pe
-	}
-	for p := range w.ports {
-		p.entered.Store(true)
-	}
-	w.mu.Unlock()
-	w.round()
 }
 
 // round looks at what there is to be looked at.
@@ -220,23 +205,24 @@ func (w *watcher) lookAtSenders(p *port) {
 }
 
 // trace finds the segment of a sender, which is older than its entry: if it is
-// not there, or another's, then the sender is dead.
+// not there, or another's, or its lock is free, then the sender is dead.
 func (w *watcher) trace(p *port, id ident) {
 	s, err := w.directory.find(segmentName(id.qpn()))
 	switch {
-	case errors.Is(err, unix.ENOENT) || errors.Is(err, errNoSegment):
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, errNoSegment) || err == nil && (s.hdr.ident() != id || !s.alive()):
+		w.directory.expectOrphans()
 		p.reportDeath(id)
-	case err != nil: // out of descriptors, say: look again next time
-		p.entered.Store(true)
-	case s.hdr.ident() != id:
-		p.reportDeath(id)
-		s.close()
-	default:
-		bell, err := w.directory.openDoorbell(id.gen(), unix.O_WRONLY)
-		if err != nil {
-			bell = -1
+	case err == nil:
+		if s.doorbell, err = w.directory.openDoorbell(id.gen(), unix.O_WRONLY); err == nil {
+			w.followLocked(p, id, s.fd, s.doorbell)
+			return
 		}
-		w.followLocked(p, id, s.fd, bell)
+		fallthrough
+	default: // it is about to end, or we are out of descriptors, say: look again next time
+		p.entered.Store(true)
+	}
+	if s != nil {
+		s.close()
 	}
 }
 
@@ -251,21 +237,14 @@ func (w *watcher) follow(p *port, id ident, fd, bell int) *peer {
 
 func (w *watcher) followLocked(p *port, id ident, fd, bell int) *peer {
 	pe := w.peers[id]
-	switch {
-	case pe == nil:
+	if pe == nil {
 		pe = &peer{fd: fd, bell: bell, with: make(map[*port]struct{})}
 		pe.users.n.Store(1)
 		w.peers[id] = pe
 		w.listen(id, pe)
-	case pe.bell < 0 && bell >= 0:
+	} else {
 		_ = unix.Close(fd)
-		pe.bell, pe.deaf = bell, false
-		w.listen(id, pe)
-	default:
-		_ = unix.Close(fd)
-		if bell >= 0 {
-			_ = unix.Close(bell)
-		}
+		_ = unix.Close(bell)
 	}
 	pe.with[p] = struct{}{}
 	return pe
@@ -301,12 +280,12 @@ func (w *watcher) drop(p *port) {
 }
 
 func (w *watcher) stop() {
+	w.mu.Lock()
+	w.closed = true // first: a round would use the descriptor
+	w.again.Stop()
+	w.mu.Unlock()
 	_ = w.news.Close()
 	<-w.done
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-	w.again.Stop()
 }
 
 // orphans makes the watcher look for files of dead processes.
@@ -332,11 +311,10 @@ func (p *port) answer() {
 	}
 }
 
-// reportDeath reports the death of id to p and wakes it, also if the dead has taken the sleeper's flag down
-// before it could ring.
+// reportDeath reports the death of id to p and wakes it. The number of its sleep is its shard's.
 func (p *port) reportDeath(id ident) {
 	p.deaths.put(id)
-	p.watched(func() { p.rx.unpark() })
+	p.watched(func() { p.rx.ctl.state.Store(running) })
 	ringDoorbell(p.seg.doorbell)
 }
 

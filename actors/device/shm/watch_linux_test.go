@@ -335,11 +335,53 @@ func watches(w *watcher) bool {
 	return len(w.peers) > 0
 }
 
+// look is a round that asks everything.
+func (w *watcher) look() {
+	w.mu.Lock()
+	for id, pe := range w.peers {
+		w.doubted[id] = pe
+	}
+	for p := range w.ports {
+		p.entered.Store(true)
+	}
+	w.mu.Unlock()
+	w.round()
+}
+
+// size returns how many regions are mapped.
+func (vs *mappings) size() int { return len(*vs.byKey.Load()) }
+
 // rests reports whether the watcher waits for nothing but news.
 func rests(w *watcher) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.due
+}
+
+// TestStopEndsRounds: no round comes once the descriptor of the news is closed, whose number may be another's then.
+func TestStopEndsRounds(t *testing.T) {
+	f, err := openDirectory(fabricDir(t))
+	require.NoError(t, err)
+	defer f.close()
+	w, err := f.startWatcher(newMappings(f, nil))
+	require.NoError(t, err)
+	ended := make(chan bool)
+	go func() {
+		<-w.done
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		ended <- w.closed
+	}()
+	w.mu.Lock()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		w.stop()
+	}()
+	runtime.Gosched()
+	w.mu.Unlock()
+	require.True(t, <-ended)
+	<-stopped
 }
 
 // TestIdleDeviceSleeps: a device has no timer set, whether its queue pairs are polled or sleep, also if it has

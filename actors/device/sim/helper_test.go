@@ -101,7 +101,7 @@ func (p *party) poll() {
 				if e.ID != device.NoSlot {
 					p.PostRecv([]int32{int32(e.ID)})
 				}
-			case device.OpGone, device.OpRefused:
+			case device.OpGone, device.OpRefused, device.OpPlaced:
 				p.got = append(p.got, e)
 			}
 		}

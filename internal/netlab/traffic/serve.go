@@ -3,13 +3,12 @@ package traffic
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"syscall"
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/sys"
 )
 
@@ -167,23 +166,19 @@ func (h *host) turn() error {
 		return h.out.Encode(answer{Stopped: true})
 	}
 	if idle && n == 0 && h.qp.Arm() {
-		return h.rest()
+		h.rest()
 	}
 	return nil
 }
 
 // rest waits for the device, but not for long: orders come, too.
-func (h *host) rest() error {
-	var fds []sys.PollFd
-	for _, fd := range h.qp.FDs() {
-		fds = append(fds, sys.PollFd{Fd: int32(fd), Events: sys.POLLIN})
-	}
+func (h *host) rest() {
 	const atMost = 10 * time.Millisecond
-	ts := sys.NsecToTimespec(int64(atMost))
-	if _, err := sys.Ppoll(fds, &ts); err != nil && !errors.Is(err, syscall.EINTR) {
-		return err
+	if fds := h.qp.FDs(); len(fds) == 1 {
+		sys.WaitEvent(fds[0], atMost)
+		return
 	}
-	return nil
+	<-clock.NewTimer(atMost).C
 }
 
 func (h *host) finished() bool {
@@ -212,7 +207,7 @@ func (h *host) take(c *device.Completion) error {
 		return fmt.Errorf("refused access of %d", c.SrcQPN)
 	case device.OpFatal:
 		return fmt.Errorf("the queue pair has ended: %v", c.Status)
-	case device.OpGone:
+	case device.OpGone, device.OpPlaced: // the one is expected, the other never asked for
 	}
 	return nil
 }

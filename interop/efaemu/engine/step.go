@@ -81,6 +81,7 @@ func (q *QP) poll() bool {
 			q.e.stats.Refused++
 		case device.OpFatal:
 			q.fail()
+		case device.OpPlaced: // no: it has no Place
 		}
 	}
 	return n > 0
