@@ -190,12 +190,13 @@ type idling struct {
 	nextOff int  // half of off, if a yield takes long again
 
 	last   time.Duration // the last gap until there was something to do
+	slept  time.Duration // since then, in sleeps that ended for nothing or for what is yet to be done
 	lost   int           // what polling has lost, by the gaps until there was something to do
 	asleep int           // waits in a row that slept without polling
 }
 
 // reset begins anew.
-func (i *idling) reset() { i.turns, i.given, i.yields = 0, 0, false }
+func (i *idling) reset() { i.turns, i.given, i.slept, i.yields = 0, 0, 0, false }
 
 // busy is reset, since there was work: it came while the shard polled.
 func (i *idling) busy(c *shardClock) {
@@ -205,12 +206,15 @@ func (i *idling) busy(c *shardClock) {
 	i.reset()
 }
 
-// woke is reset after a sleep.
+// woke is reset after a sleep. If it ended for nothing, a timer of a device's say, the gap goes on.
 func (i *idling) woke(c *shardClock) {
 	c.read()
-	i.gap(c.now.Sub(i.since))
+	d := c.now.Sub(i.since)
+	i.gap(d)
 	i.asleep++
+	d += i.slept
 	i.reset()
+	i.slept, i.last = d, d
 }
 
 // gap learns from a wait whether polling pays.

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -125,4 +126,22 @@ func TestPollingThatPays(t *testing.T) {
 		w.woke(&w.c)
 	}
 	require.InDelta(t, 10, tried, 1)
+}
+
+// TestGapGoesOn: a sleep that ended for nothing, by a timer of a device's or what came of it, does not make the gap short, so
+// that the next sleep of a waiter that has long had nothing to do is one in Go's poller again.
+func TestGapGoesOn(t *testing.T) {
+	w := newWaiter()
+	slept := func(d time.Duration) {
+		w.c.read()
+		w.since = w.c.now.Add(-d)
+		w.woke(&w.c)
+	}
+	w.reset()
+	slept(time.Hour)
+	slept(0)
+	require.GreaterOrEqual(t, w.last, longGap, "nothing came")
+	w.busy(&w.c)
+	slept(0)
+	require.Less(t, w.last, longGap)
 }

@@ -42,6 +42,7 @@ type lane struct {
 	failed                    error // of writing
 	writeQueued, readQueued   bool  // in toWrite and toRead of the port's readyList
 	delayed                   uint8 // statuses in out that may wait, while writeQueued is false
+	statusDue                 int   // the poll until which the first of them may
 	statusQueued              bool  // in its statuses
 
 	handshake      [preambleLen]byte // a preamble, or the reply to one, as far as it came

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,7 +155,7 @@ func (p *port) Poll(c []device.Completion) int {
 func (p *port) Arm() bool {
 	p.skip, p.due = 0, false
 	p.progress()
-	p.ready.flushStatuses()
+	p.ready.flushStatuses(math.MaxInt)
 	p.Doorbell()
 	if p.due || len(p.ready.toRead) > 0 || len(p.ready.toWrite) > 0 || !p.inbox.polled() {
 		return false
@@ -175,8 +176,8 @@ func (p *port) FDs() []int { return p.net.fds() }
 // sockets, input.
 func (p *port) progress() {
 	if len(p.ready.statuses) > 0 {
-		if p.ready.polls++; p.ready.polls > delayedPolls {
-			p.ready.flushStatuses()
+		if p.ready.polls++; p.ready.polls > p.ready.soonest {
+			p.ready.flushStatuses(p.ready.polls)
 		}
 	}
 	if len(p.ready.toWrite) > 0 {
@@ -319,8 +320,9 @@ type readyList struct {
 	toRead  []*lane // with input, according to the network, or the budget was used up
 	spare   []*lane // the second buffer of toWrite, while one is iterated
 
-	statuses []*lane // with statuses that may wait
-	polls    int     // since there are any
+	statuses []*lane // with statuses that may wait, or had some
+	polls    int     // counted while there are any
+	soonest  int     // of polls: until then all may wait
 }
 
 const (
@@ -342,25 +344,40 @@ func (t *readyList) queueWrite(l *lane) {
 
 // delayStatus makes l write a status that was added to its output within delayedPolls polls.
 func (t *readyList) delayStatus(l *lane) {
-	switch l.delayed++; {
-	case l.delayed >= maxDelayed:
+	if l.delayed++; l.delayed >= maxDelayed {
 		t.queueWrite(l)
-	case !l.statusQueued:
+	} else if l.delayed == 1 {
+		l.statusDue = t.polls + delayedPolls
+	}
+	if !l.statusQueued {
 		l.statusQueued = true
+		if len(t.statuses) == 0 {
+			t.soonest = l.statusDue
+		}
 		t.statuses = append(t.statuses, l)
 	}
 }
 
-// flushStatuses has all statuses that wait written.
-func (t *readyList) flushStatuses() {
-	for i, l := range t.statuses {
-		t.statuses[i] = nil
-		l.statusQueued = false
-		if l.delayed > 0 && l.state == laneUp {
+// flushStatuses has the statuses written that wait for poll now or an earlier one. Those that left with something else
+// wait for nothing.
+func (t *readyList) flushStatuses(now int) {
+	kept := t.statuses[:0]
+	for _, l := range t.statuses {
+		switch {
+		case l.delayed == 0 || l.state != laneUp:
+			l.statusQueued = false
+		case l.statusDue >= now:
+			if len(kept) == 0 || l.statusDue < t.soonest {
+				t.soonest = l.statusDue
+			}
+			kept = append(kept, l)
+		default:
+			l.statusQueued = false
 			t.queueWrite(l)
 		}
 	}
-	t.statuses, t.polls = t.statuses[:0], 0
+	clear(t.statuses[len(kept):])
+	t.statuses = kept
 }
 
 // writeAll writes pending output.
