@@ -50,7 +50,7 @@ func (g *greeters) hello(m *efa.Message, session uint64, body []byte) {
 	}
 	if at, err := efa.ParseAddress(h.name); err == nil {
 		if at.Equal(h.address) {
-			r.names.accept(h.name, m, session)
+			r.names.accept(h.name, h.address, session)
 		}
 		return
 	}
@@ -74,7 +74,7 @@ func (g *greeters) hello(m *efa.Message, session uint64, body []byte) {
 				slog.String("address", h.address.String()), slog.Any("err", err))
 			return
 		}
-		r.names.accept(h.name, &from, session)
+		r.names.accept(h.name, h.address, session)
 	})
 }
 

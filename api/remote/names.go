@@ -420,8 +420,9 @@ func (t *table) fail(l *link, err error) (tell func()) {
 	}
 }
 
-// accept answers a HELLO that comes from where its name leads.
-func (t *table) accept(text string, m *efa.Message, theirs uint64) {
+// accept answers a HELLO that comes from the endpoint at an address, where its name leads. The message itself may name a place that
+// was given back after it came.
+func (t *table) accept(text string, a efa.Address, theirs uint64) {
 	var tell []func()
 	defer func() {
 		for _, f := range tell {
@@ -433,7 +434,7 @@ func (t *table) accept(text string, m *efa.Message, theirs uint64) {
 	if t.ended || t.r.events.full() {
 		return // the next HELLO will do
 	}
-	at, err := t.r.ep.Sender(*m)
+	at, err := t.r.ep.AddressVector().Insert(a)
 	if err != nil {
 		return
 	}

@@ -27,10 +27,10 @@ func TestTurns(t *testing.T) {
 		return ep
 	}
 	here, foe, there := open(), open(), open()
-	send := func(ep *efa.Endpoint, frame []byte) {
+	send := func(ep *efa.Endpoint, tag uint64, frame []byte) {
 		to, err := ep.AddressVector().Insert(here.Address())
 		require.NoError(t, err)
-		require.NoError(t, ep.SendTag(t.Context(), to, tagFrames, frame))
+		require.NoError(t, ep.SendTag(t.Context(), to, tag, frame))
 	}
 	r := &Remote{ep: here, ctx: t.Context()}
 	r.cfg.MaxAddresses = 2
@@ -48,12 +48,17 @@ func TestTurns(t *testing.T) {
 
 	const others, frames, long = 3 * everyFrames, 3, 20_000
 	for range others {
-		send(foe, []byte{99})
+		send(foe, tagFrames, []byte{99})
 	}
 	for i := range byte(frames) {
-		send(there, []byte{i})
+		send(there, tagFrames, []byte{i})
 	}
-	send(there, make([]byte, long))
+	send(there, tagFrames, make([]byte, long))
+	for _, ep := range []*efa.Endpoint{foe, there} { // all that was sent before has arrived
+		send(ep, tagHello, nil)
+		_, err := here.RecvTag(t.Context(), efa.Match{Tag: tagHello}, nil)
+		require.NoError(t, err)
+	}
 	seen := 0
 	for got := byte(0); got < frames; seen++ {
 		d, err := r.next()
