@@ -163,7 +163,7 @@ func TestPressed(t *testing.T) {
 }
 
 // TestCreditWithTheAnswer: what a request of 64 KiB has used comes back with the answer, in one frame. A frame in the middle of the
-// request would wake a side that waits for the answer. Who writes nothing gives back by the quarter.
+// request would wake a side that waits for the answer. A side that writes nothing gives back by the quarter.
 func TestCreditWithTheAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers bool
