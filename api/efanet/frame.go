@@ -65,6 +65,9 @@ const (
 	window = 128<<10 | joins
 	// joins is a bit of the window that a side states: its reader joins what has come at PRESS.
 	joins = 1
+	// mostOwed is how much credit a reader owes at most while its program is expected to answer. The rest is more
+	// than a frame costs, so the writer goes on.
+	mostOwed = window / 8 * 7
 	// frameCost is what a frame costs beside its bytes: the memory that the endpoint has for a
 	// message that nobody has received, see cost.
 	frameCost = 2048

@@ -1,10 +1,12 @@
 package efanet_test
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -91,9 +93,30 @@ func newStrangerOn(t *testing.T, cfg efanet.ListenConfig) *stranger {
 	t.Cleanup(func() {
 		s.send(2, s.id, kFin<<56, nil)
 		s.send(4, s.id, kStop<<56, nil)
+		defer s.answer()()
 		_ = s.conn.Close()
 	})
 	return s
+}
+
+// answer takes what the listener's side asks, until done: it asks whether the end has come, and otherwise its Close waits
+// in vain and goes on behind the test.
+func (s *stranger) answer() (done func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var taking sync.WaitGroup
+	taking.Go(func() {
+		for {
+			d, err := s.ep.NextTag(ctx, efa.Match{Tag: tag(1, 0)})
+			if err != nil {
+				return
+			}
+			d.Release()
+		}
+	})
+	return func() {
+		cancel()
+		taking.Wait()
+	}
 }
 
 func (s *stranger) send(lane, id, data uint64, body []byte) {

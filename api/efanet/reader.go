@@ -111,6 +111,22 @@ func (r *reader) giveBack() {
 	}
 }
 
+// repay gives credit back just before a frame to the other side, if a good deal is owed: both come together,
+// and the credit wakes nobody. What comes for a program that answers may be owed until its answer. If a
+// call of Read has the reader, it does all that itself.
+func (r *reader) repay() {
+	if !r.mu.TryLock() {
+		return
+	}
+	defer r.mu.Unlock()
+	if r.owed >= window/4 && !r.limit.over() {
+		r.giveBack()
+	}
+	if r.due == window/4 {
+		r.due = mostOwed
+	}
+}
+
 // tell sends a frame to the other side's writer.
 func (r *reader) tell(k kind, value uint64) {
 	// An error here is one of the peer, which the next frame will show as well.

@@ -162,6 +162,48 @@ func TestPressed(t *testing.T) {
 	}
 }
 
+// TestCreditWithTheAnswer: what a request of 64 KiB has used comes back with the answer, in one frame. A frame in the middle of the
+// request would wake a side that waits for the answer. A side that writes nothing gives back by the quarter.
+func TestCreditWithTheAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers bool
+		frames  int
+	}{"answers": {true, 1}, "reads on": {false, 2}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStranger(t)
+			if c.answers {
+				_, err := s.conn.Write([]byte("ready"))
+				require.NoError(t, err)
+				s.got(2)
+			}
+			const frames, size = 16, 4000
+			for i := range uint64(frames) {
+				s.send(2, s.id, kData<<56|i*size, make([]byte, size))
+			}
+			_, err := io.ReadFull(s.conn, make([]byte, frames*size))
+			require.NoError(t, err)
+			_, err = s.conn.Write([]byte("answer"))
+			require.NoError(t, err)
+			s.got(2) // credit that was given before has come
+			var credit, n int
+			for more := true; more; n++ {
+				d, err := s.ep.NextTag(soon(t), efa.Match{Tag: tag(4, strangersID)}, efa.From(s.to))
+				require.NoError(t, err)
+				require.Equal(t, uint64(kCredit), d.Data>>56)
+				credit += int(d.Data & (1<<56 - 1))
+				d.Release()
+				_, err = s.ep.PeekTag(soon(t), efa.Match{Tag: tag(4, strangersID)})
+				require.True(t, err == nil || errors.Is(err, efa.ErrNoMessage))
+				more = err == nil
+			}
+			require.Equal(t, c.frames, n)
+			if c.answers {
+				require.Equal(t, frames*(2048+4096), credit)
+			}
+		})
+	}
+}
+
 // TestPartRead: a writer that a full window holds up goes on once the reader has read a part of what has come, also
 // if that is less than what is given back at a time.
 func TestPartRead(t *testing.T) {
