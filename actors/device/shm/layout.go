@@ -57,16 +57,18 @@ type header struct {
 
 var _ [headerBytes - unsafe.Sizeof(header{})]byte // it fits
 
-// The values of control.state. A sleep has the value parked and its number above the lowest two bits: a process that has
-// something for the owner rings its doorbell, and then sets running if that sleep lasts, so that others need not ring. In
-// this order nothing is lost if the process stands still, or dies, in between.
+// The values of control.state. A sleep has the value parked and its number above the lowest three bits. A process that has
+// something for the owner adds ringing, rings its doorbell, and sets running if that sleep lasts, so that others need not
+// ring. Until then they do, so nothing is lost if the process stands still, or dies, in between. The owner learns from
+// ringing that its doorbell is to be emptied, although it may wake before the process has set running.
 const (
 	running uint32 = iota // the receiver polls
 	parked                // the owner sleeps
 	closed                // its owner has closed it
 	dead                  // its owner has died, according to the process that took the lock
 
-	sleepShift = 2
+	ringing    = 4 // added to parked
+	sleepShift = 3
 )
 
 // control holds the words that are outside the cells.

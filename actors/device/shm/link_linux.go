@@ -176,6 +176,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	l.mem, s.mem = s.mem, nil
 	_ = p.safely(func() { // memory that is cut is found by the first send
 		if l.asleep() {
+			l.rings()
 			ringDoorbell(l.peer.bell) // so that its watcher knows of us, before we claim anything
 			l.roused()
 		}

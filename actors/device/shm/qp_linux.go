@@ -152,6 +152,7 @@ func (p *port) settle(l *link, end outcome) device.Status {
 		if p.armed && p.rx.unpark() {
 			p.hushed = true // we are awake: the answer need not wake us
 		}
+		l.rings()
 		ringDoorbell(l.peer.bell)
 		l.roused()
 	case notReady:
@@ -328,7 +329,7 @@ func (p *port) arm() bool {
 // sender that rang late, ends as many sleeps at once.
 const staleBytes = 4
 
-// disarm also empties the bell, if a sender has rung or is about to: it has taken the flag down.
+// disarm also empties the bell, if a sender has rung or is about to.
 func (p *port) disarm() {
 	p.armed = false
 	rung := !p.rx.unpark() && !p.hushed
@@ -482,6 +483,7 @@ func (p *port) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 	ok := p.safely(func() {
 		l.ctl.asked.Add(1)
 		if l.asleep() {
+			l.rings()
 			ringDoorbell(l.peer.bell)
 			l.roused()
 		}

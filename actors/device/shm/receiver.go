@@ -336,7 +336,7 @@ func (r *receiver) pending() bool {
 }
 
 // park announces that the receiver sleeps; it must look for packets once more after
-// that. unpark withdraws it, and returns false if a sender has rung.
+// that. unpark withdraws it, and returns false if a sender has rung, or is about to.
 func (r *receiver) park() {
 	r.sleeps++
 	r.ctl.state.Store(r.sleep())

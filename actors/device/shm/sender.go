@@ -57,10 +57,18 @@ func (o *sender) run(op sendOp) outcome {
 	return op.result
 }
 
-// asleep reports whether the receiver sleeps, or a bug has overwritten what it is. The caller rings then, and calls roused.
+// asleep reports whether the receiver sleeps, or a bug has overwritten what it is. The caller calls rings then, rings, and
+// calls roused.
 func (o *sender) asleep() bool {
 	o.sleep = o.state()
 	return o.sleep != running && !over(o.sleep)
+}
+
+// rings has the receiver know that the doorbell is about to ring for the sleep that asleep has found.
+func (o *sender) rings() {
+	if by := o.sleep | ringing; by != o.sleep && o.ctl.state.CompareAndSwap(o.sleep, by) {
+		o.sleep = by
+	}
 }
 
 // roused has others know that the doorbell has rung for the sleep that asleep has found, if that lasts.

@@ -68,7 +68,7 @@ func (e *explorer) visit(w *tableau, kills int) error {
 
 // straight: send does what the steps do, one after the other.
 func (e *explorer) straight(w *tableau, i int) error {
-	if s := &w.senders[i]; s.dead || s.busy || s.ringer || s.rang || s.sent == s.todo {
+	if s := &w.senders[i]; s.dead || s.busy || s.ringer || s.rings || s.rang || s.sent == s.todo {
 		return nil
 	}
 	a, b := &e.pair[0], &e.pair[1]
@@ -124,13 +124,13 @@ func (e *explorer) moves(w *tableau, kills int) []move {
 			continue
 		}
 		at := stepSelf
-		if s.ringer {
+		if s.ringer || s.rings || s.rang {
 			at = stepOver
 		} else if s.busy {
 			at = s.op.at
 		}
 		ms = append(ms, move{name: stepNames[i][at], do: func(w *tableau) (bool, error) { return w.stepSender(i), nil }})
-		if kills > 0 && (s.busy || s.ringer) {
+		if kills > 0 && (s.busy || s.ringer || s.rings) {
 			ms = append(ms, move{name: "kill", kills: 1, do: func(w *tableau) (bool, error) {
 				w.senders[i].dead = true
 				return true, nil
@@ -147,7 +147,7 @@ func (e *explorer) check(w *tableau) error {
 		return err
 	}
 	for i := range w.senders {
-		if s := &w.senders[i]; !s.dead && (s.busy || s.ringer || s.rang) || s.dead && !s.reaped {
+		if s := &w.senders[i]; !s.dead && (s.busy || s.ringer || s.rings || s.rang) || s.dead && !s.reaped {
 			return nil
 		}
 	}
@@ -255,6 +255,7 @@ type stepper struct {
 	op     sendOp
 	busy   bool
 	ringer bool // must ring the doorbell
+	rings  bool // the receiver knows that
 	rang   bool // has done so
 	sent   int
 	todo   int
@@ -347,7 +348,7 @@ func (w *tableau) key() uint64 {
 	flag(w.flush, w.asleep, w.arming)
 	for i := range w.senders {
 		s := &w.senders[i]
-		flag(s.busy, s.ringer, s.rang, s.dead, s.reaped, s.op.all)
+		flag(s.busy, s.ringer, s.rings, s.rang, s.dead, s.reaped, s.op.all)
 		put(uint64(s.sent), s.out.hint, s.out.dry)
 		if s.busy {
 			put(uint64(s.op.at), uint64(s.op.result), uint64(s.op.looks), s.op.pos, s.op.seen, uint64(s.op.w))
@@ -377,8 +378,12 @@ func (w *tableau) stepSender(i int) bool {
 	case s.dead:
 		return false
 	case s.ringer:
+		s.out.rings()
+		s.ringer, s.rings = false, true
+		return true
+	case s.rings:
 		w.rung++
-		s.ringer, s.rang = false, true
+		s.rings, s.rang = false, true
 		return true
 	case s.rang:
 		s.out.roused()
@@ -507,7 +512,7 @@ func (w *tableau) order() error {
 
 // TestRingerStandsStill: a sender that was stopped before it rang keeps no other from ringing.
 func TestRingerStandsStill(t *testing.T) {
-	w := newTableau(4, 2, 2)
+	w := newTableau(8, 2, 2)
 	for w.postOne() {
 	}
 	w.rx.flush()
@@ -516,6 +521,12 @@ func TestRingerStandsStill(t *testing.T) {
 		s := &w.senders[i]
 		require.Equal(t, sentWake, s.out.send(s.next(i), 0))
 	}
+	w.senders[0].out.rings()
+	require.Equal(t, sentWake, w.senders[1].out.send(w.senders[1].next(1), 0), "it has not rung yet")
+	require.False(t, w.rx.unpark(), "the doorbell is to be emptied")
+	w.rx.park()
+	require.Equal(t, sentWake, w.senders[0].out.send(w.senders[0].next(0), 0))
+	w.senders[0].out.rings()
 	w.senders[0].out.roused()
 	require.Equal(t, sent, w.senders[1].out.send(w.senders[1].next(1), 0), "it has rung")
 	require.False(t, w.rx.unpark())
