@@ -22,8 +22,10 @@ const (
 	deafPeriod = time.Millisecond
 	// patience is how often the helper looks for a shard that it was woken for.
 	patience = 16
-	// manyLeaves within maxInterval call the helper.
-	manyLeaves = 64
+	// hurryCalls is after how many calls a shard whose helper sleeps finds that it is called in a hurry: more often
+	// than once in hurryPeriod.
+	hurryCalls  = 32
+	hurryPeriod = 16 * time.Microsecond
 	// keepRing is the ring size, in entries, that survives a sleep.
 	keepRing = 4096
 )
@@ -46,8 +48,8 @@ type sleeper struct {
 	until  clock.Time      // when the waiter in the seat wakes for a timer, at the latest; never: not
 	cancel <-chan struct{} // Done of the context that rings for the waiter in the seat
 	stop   func() bool     // ends that
-	leaves uint            // how often a driver has left the shard to the helper in its bed
-	lately clock.Time      // when that was divisible by manyLeaves
+	calls  int             // of hurried, since it read the clock
+	since  clock.Time      // when it did
 
 	bells [2]eventFD     // of the helper, or the shard's loop, and of a waiter in the seat
 	beds  [2]sys.WaitSet // theirs
@@ -211,19 +213,6 @@ func (z *sleeper) rise() {
 	sys.Step()
 }
 
-// often reports whether goroutines leave the shard so often that the helper had better look after it now and
-// then: to arm the pollers each time takes longer. Owner only.
-func (z *sleeper) often() bool {
-	if z.leaves++; z.leaves%manyLeaves != 0 {
-		return false
-	}
-	c := &z.s.clock
-	c.read()
-	before := z.lately
-	z.lately = c.now
-	return c.now.Sub(before) < maxInterval
-}
-
 // settle reports whether the owner of the shard may leave it to a sleeper: to the one in the seat, or to the
 // helper, who is given the seat. There is nothing to do then, and nothing that the sleeper does not wait for.
 func (z *sleeper) settle() bool {
@@ -237,7 +226,7 @@ func (z *sleeper) settle() bool {
 	}
 	s.parking.announce()
 	timeout, ok := z.ready()
-	if ok && !z.often() {
+	if ok {
 		timeout = z.listen(seatHelper, timeout)
 		sys.Step()
 		if z.abed.Load() && clock.Time(z.due.Load()) <= z.at(timeout) {
@@ -247,6 +236,20 @@ func (z *sleeper) settle() bool {
 	s.parking.end()
 	z.seat.CompareAndSwap(seatHelper, seatFree)
 	return false
+}
+
+// hurried reports whether it is cheaper to wake the helper, who then looks at intervals, than to arm the pollers for a sleeping
+// helper whenever the shard is given up. A look of the helper takes 30 us, to arm them 1, and a system call if
+// one of them is tcp's. Owner only, before each settle for the helper.
+func (z *sleeper) hurried() bool {
+	if z.calls++; z.calls < hurryCalls {
+		return false
+	}
+	s := z.s
+	s.clock.read()
+	took := s.clock.now.Sub(z.since)
+	z.calls, z.since = 0, s.clock.now
+	return took < hurryCalls*hurryPeriod
 }
 
 // mayGoOn is settle with a waiter in the seat.

@@ -620,3 +620,33 @@ func TestWaitersComeAndGo(t *testing.T) {
 	}
 	others.Wait()
 }
+
+// TestHurried: a shard that is driven again and again while its helper sleeps arms its pollers for the helper a few times. Then
+// it wakes the helper, who looks at intervals.
+func TestHurried(t *testing.T) {
+	var now clock.Manual // it stands still: all calls come in a hurry
+	s := newShard(t, shard.Config{Mode: shard.Manual, Clock: &now})
+	var p armed
+	s.AddPoller(spawn(t, s, "poller", setter()), &p)
+	parked(t, s)
+	ctx := soon(t)
+	for before := int64(-1); p.arms.Load() != before; {
+		require.NoError(t, ctx.Err(), "it goes on arming them")
+		before = p.arms.Load()
+		for range 100 {
+			s.Drive()
+		}
+	}
+}
+
+// armed is a poller without news that counts how often it was armed.
+type armed struct{ arms atomic.Int64 }
+
+func (p *armed) Poll(*shard.Shard) int { return 0 }
+func (p *armed) Flush(*shard.Shard)    {}
+func (p *armed) FDs() []int            { return nil }
+
+func (p *armed) Arm() bool {
+	p.arms.Add(1)
+	return true
+}
