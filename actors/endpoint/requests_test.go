@@ -269,6 +269,19 @@ func TestPlaced(t *testing.T) {
 	require.True(t, r.Inject(a, packet(1, 200)))
 	r.Run()
 	require.Equal(t, make([]byte, 300), second.Req.Buf)
+
+	third := r.Recv(a, 500, 0, 0, 0)
+	require.True(t, r.Inject(a, packet(2, 0)))
+	r.Run()
+	require.False(t, r.QP.Begin(a.Addr.GID(), a.Addr.QPN(), packet(2, 201), 99), "it ends behind the message")
+	require.False(t, r.QP.Begin(a.Addr.GID(), a.Addr.QPN(), packet(2, 400), 99), "it lies behind the message")
+	for _, off := range []int{100, 200} {
+		require.True(t, r.Inject(a, packet(2, off)))
+		r.Run()
+	}
+	require.Len(t, r.Outcomes, 3)
+	require.Same(t, third, r.Outcomes[2].Op)
+	require.NoError(t, r.Outcomes[2].Res.Err)
 	calm(t, r)
 }
 

@@ -160,7 +160,7 @@ func (p *Peer) PayloadPlace(head []byte, size int) (dst []byte, later bool) {
 		return nil, h.SegOffset > 0 && int32(h.MsgID-p.window.exp) >= 0
 	case m.To == nil:
 		return nil, m.Rx.IsZero()
-	case m.Total != h.MsgLength || n > m.missing:
+	case m.Total != h.MsgLength || n > m.missing || h.SegOffset > m.span || n > m.span-h.SegOffset:
 		return nil, false
 	}
 	return m.To.Place(p.link, h.MsgID, h.SegOffset, n), false

@@ -100,37 +100,40 @@ func (r *reader) take(p []byte) int {
 // consumed gives credit back, in few frames.
 func (r *reader) consumed(charge int) {
 	if r.owed += charge; r.owed >= r.due {
-		r.giveBack()
+		r.giveBack(context.Background())
 	}
 }
 
-func (r *reader) giveBack() {
-	if r.owed > 0 && !r.stopped {
-		r.tell(kindCredit, uint64(r.owed))
+// giveBack gives all credit back. What could not be sent before ctx ended is owed on.
+func (r *reader) giveBack(ctx context.Context) {
+	if r.owed > 0 && !r.stopped && r.tell(ctx, kindCredit, uint64(r.owed)) == nil {
 		r.owed, r.due = 0, window/4
 	}
 }
 
 // repay gives credit back just before a frame to the other side, if a good deal is owed: both come together,
 // and the credit wakes nobody. What comes for a program that answers may be owed until its answer. If a
-// call of Read has the reader, it does all that itself.
-func (r *reader) repay() {
+// call of Read has the reader, it does all that itself. It waits no longer than the call that is about to write.
+func (r *reader) repay(ctx context.Context) {
 	if !r.mu.TryLock() {
 		return
 	}
 	defer r.mu.Unlock()
-	if r.owed >= window/4 && !r.limit.over() {
-		r.giveBack()
+	if r.limit.over() {
+		return // what comes now is drained, without the lock
+	}
+	if r.owed >= window/4 {
+		r.giveBack(ctx)
 	}
 	if r.due == window/4 {
 		r.due = mostOwed
 	}
 }
 
-// tell sends a frame to the other side's writer.
-func (r *reader) tell(k kind, value uint64) {
-	// An error here is one of the peer, which the next frame will show as well.
-	_ = r.c.send(context.Background(), laneBack, k, value, nil)
+// tell sends a frame to the other side's writer. An error is the end of ctx, or one of the peer, which the next frame will
+// show as well.
+func (r *reader) tell(ctx context.Context, k kind, value uint64) error {
+	return r.c.send(ctx, laneBack, k, value, nil)
 }
 
 // more waits for one frame: n bytes of it are in p, or what came is in rest, err and so on.
@@ -198,7 +201,7 @@ func (r *reader) press() {
 			if r.owed == 0 {
 				r.due = cost(maxFrame)
 			}
-			r.giveBack()
+			r.giveBack(context.Background())
 		}
 	}()
 }
@@ -245,7 +248,7 @@ func (r *reader) keep(ctx context.Context, err error) error {
 func (r *reader) stop() {
 	if !r.stopped {
 		r.stopped = true
-		r.tell(kindStop, 0)
+		_ = r.tell(context.Background(), kindStop, 0) // the next frame will show an error
 	}
 }
 

@@ -38,7 +38,7 @@ type writer struct {
 func (w *writer) write(p []byte) (n int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.c.in.repay()
+	w.c.in.repay(w.ctx())
 	for {
 		switch err := w.limit.err(); {
 		case n == len(p) && n > 0:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // maxInterval bounds the time between two looks of the helper at a shard that others
@@ -19,6 +20,9 @@ const (
 	longInterval = 8 * time.Millisecond
 	manyDrives   = 512
 )
+
+// turnsBeside is how many turns the helper makes at a look beside goroutines that only post.
+const turnsBeside = 32
 
 // helper is the goroutine that looks after a lent shard when no other does. Its fields are
 // its own.
@@ -55,8 +59,8 @@ func (h *helper) run() {
 func (h *helper) look() {
 	s := h.s
 	switch {
-	case s.sleeper.seat.Load() == seatWaiter:
-		h.interval = s.grace
+	case s.sleeper.seat.Load() == seatWaiter && s.drives-h.seen < hurryCalls:
+		h.seen, h.posted, h.interval = s.drives, s.posts, s.grace
 		if s.sleeper.rest() {
 			h.serve()
 		}
@@ -65,11 +69,17 @@ func (h *helper) look() {
 		h.serve()
 	case s.drives == h.seen:
 		h.posted, h.most = s.posts, max(maxInterval, s.grace)
+		h.interval = min(h.interval, h.most)
 		s.clock.expire()
-		if s.idling.turn(s) > 0 {
-			h.interval = s.grace
+		s.woke = false
+		worked := false
+		for i := 0; i < turnsBeside && s.waiters.wanted.Load() == 0 && s.idling.turn(s) > 0; i++ {
+			worked, h.interval = true, s.grace
 		}
 		s.makeWay()
+		if worked {
+			runtime.Gosched() // those that the turns have woken have this processor
+		}
 	default:
 		if h.most = max(maxInterval, s.grace); s.drives-h.seen >= manyDrives {
 			h.most = max(longInterval, s.grace)
@@ -103,12 +113,14 @@ func (h *helper) serve() {
 			s.idling.busy(&s.clock)
 		case !s.idling.longEnough(&s.clock):
 			h.relax()
-		case s.posts != h.posted: // it would be called soon
+		case s.posts-h.posted >= hurryCalls: // it would be called soon
 			h.posted = s.posts
 			s.makeWay()
 			return
 		case !s.sleeper.rest():
 			return
+		default:
+			h.posted = s.posts // those that came meanwhile have looked after themselves
 		}
 	}
 }
@@ -172,6 +184,13 @@ const (
 	maxAsleep = 64
 )
 
+// The host is asked every askPeriod whether threads wait for a CPU, which takes 3 us. Yields pay if it said so more than
+// mostAsked/2 times more often than not: Go's runtime has a thread of its own awake every 20 us.
+const (
+	askPeriod = 400 * time.Microsecond
+	mostAsked = 12
+)
+
 // longGap is from where on a gap makes the next sleep one in Go's poller. A system call wakes sooner, but Go's runtime
 // looks every 20 us for a while whether it is to take the processor away from one that lasts.
 const longGap = 2 * time.Millisecond
@@ -183,6 +202,9 @@ type idling struct {
 	since clock.Time
 	given time.Duration // of the time since then, what yields gave to other threads
 	spin  time.Duration // Config.Spin
+
+	asked clock.Time // when the host was asked whether threads wait for a CPU
+	queue int        // how often it said so, less how often it did not
 
 	yields  bool // the next look follows a yield
 	crowded int  // yields that are to come back at once before a wait begins without them
@@ -202,6 +224,7 @@ func (i *idling) reset() { i.turns, i.given, i.slept, i.yields = 0, 0, 0, false 
 func (i *idling) busy(c *shardClock) {
 	if i.turns > idleTurns || i.given > 0 {
 		i.gap(c.now.Sub(i.since))
+		i.last += i.slept
 	}
 	i.reset()
 }
@@ -264,12 +287,35 @@ func (i *idling) longEnough(c *shardClock) bool {
 	if i.lost >= tooVain && i.asleep < maxAsleep {
 		return true
 	}
-	i.yields = i.crowded > 0 || i.turns > lonelyTurns
+	if i.yields = (i.crowded > 0 || i.turns > lonelyTurns) && i.yieldsPay(c.now); !i.yields {
+		i.crowded = 0
+	}
 	if i.yields && i.off > 0 {
 		i.off--
 		return true
 	}
 	return false
+}
+
+// crowdedHost is replaced by tests.
+var crowdedHost = sys.Crowded
+
+// yieldsPay reports whether threads wait for a CPU while this one polls. If there is a CPU for each, two threads that yield
+// to each other stay together on one, since the kernel moves no thread that has just run. Those that poll without yields
+// are soon apart.
+func (i *idling) yieldsPay(now clock.Time) bool {
+	if now.Sub(i.asked) >= askPeriod {
+		i.asked = now
+		switch crowded, known := crowdedHost(); {
+		case !known:
+			i.queue = mostAsked
+		case crowded:
+			i.queue = min(i.queue+1, mostAsked)
+		default:
+			i.queue = max(i.queue-1, 0)
+		}
+	}
+	return i.queue > mostAsked/2
 }
 
 // relax passes the time between two turns without work. It reports whether other goroutines are to have the processor then.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // waiter is an idle loop in a test: its turns find nothing, and take no time.
@@ -16,7 +17,7 @@ type waiter struct {
 }
 
 func newWaiter() *waiter {
-	return &waiter{idling{spin: DefaultSpin}, newShardClock(clock.System)}
+	return &waiter{idling{spin: DefaultSpin, asked: never, queue: mostAsked}, newShardClock(clock.System)} // it asks no host
 }
 
 // wait begins a wait and ends after that many turns. It returns after which turn the loop would yield, and after
@@ -126,6 +127,34 @@ func TestPollingThatPays(t *testing.T) {
 		w.woke(&w.c)
 	}
 	require.InDelta(t, 10, tried, 1)
+}
+
+// TestYieldsPay: a shard yields while the host says that threads wait for a CPU, or does not say. Otherwise two that yield to each
+// other would stay on one CPU.
+func TestYieldsPay(t *testing.T) {
+	crowded, known := false, true
+	crowdedHost = func() (bool, bool) { return crowded, known }
+	defer func() { crowdedHost = sys.Crowded }()
+	w := newWaiter()
+	w.asked, w.queue = 0, 0
+	now := clock.Time(time.Second)
+	asks := func(n int) bool {
+		for range n {
+			now = now.Add(askPeriod)
+			w.yieldsPay(now)
+		}
+		return w.yieldsPay(now)
+	}
+	require.False(t, asks(mostAsked))
+	crowded = true
+	require.False(t, asks(mostAsked/2), "a thread of the runtime's may be in the count")
+	require.True(t, asks(1))
+	require.True(t, asks(100))
+	crowded = false
+	require.True(t, asks(mostAsked/2-1))
+	require.False(t, asks(1))
+	known = false
+	require.True(t, asks(1))
 }
 
 // TestGapGoesOn: a sleep that ended for nothing, by a timer of a device's or what came of it, does not make the gap short, so

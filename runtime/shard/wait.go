@@ -158,8 +158,11 @@ func (w *wait) drive() (parked bool, err error) {
 				return parked, err
 			}
 			w.sig.here = true
-		case s.idling.relax(&s.clock):
+		case !s.idling.relax(&s.clock):
+		case s.waiters.wanted.Load() == 0:
 			runtime.Gosched() // it keeps the shard: at GOMAXPROCS 1 the helper would have it then, and look at intervals
+		case !w.letRun():
+			return false, errAgain
 		}
 	}
 }

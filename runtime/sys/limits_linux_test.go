@@ -212,3 +212,22 @@ func TestCPULimitHere(t *testing.T) {
 	}
 	t.Skip("no cpu cgroup can be made here")
 }
+
+// TestRunningThreads: the host's own file has a number, and what is no such file has none.
+func TestRunningThreads(t *testing.T) {
+	for text, want := range map[string]int{"0.00 0.01 0.05 12/345 6789\n": 12, "1.00 2.00 3.00 1/2 3": 1} {
+		n, ok := runningThreads([]byte(text))
+		require.True(t, ok, text)
+		require.Equal(t, want, n, text)
+	}
+	for _, text := range []string{"", "1 2 3", "1 2 3 /4", "1 2 3 x/4", "1 2 3 99999999999999999999/4"} {
+		_, ok := runningThreads([]byte(text))
+		require.False(t, ok, text)
+	}
+	for text, want := range map[string]int{"0": 1, "0-1": 2, "0-3,8,10-11": 7, "": 0, "x": 0, "3-1": 0} {
+		require.Equal(t, want, countCPUs(text), text)
+	}
+	if _, known := Crowded(); wholeHost() {
+		require.True(t, known)
+	}
+}

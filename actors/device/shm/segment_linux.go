@@ -284,9 +284,11 @@ func ringDoorbell(fd int) {
 	}
 }
 
-// drain empties a non-blocking descriptor: the doorbell, or the timer. More than it takes at once is of a process that
-// rings without end; that is left for later.
+// drained takes the bytes of doorbells, which say nothing.
+var drained [maxSenders]byte
+
+// drain empties a non-blocking descriptor: the doorbell, or the timer. Each sender may have rung for a sleep. More bytes
+// than that are of a process that rings without end; those are left for later.
 func drain(fd int) {
-	var b [64]byte
-	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b)), uintptr(len(b)))
+	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&drained)), uintptr(len(drained)))
 }

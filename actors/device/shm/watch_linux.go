@@ -311,10 +311,14 @@ func (p *port) answer() {
 	}
 }
 
-// reportDeath reports the death of id to p and wakes it. The number of its sleep is its shard's.
+// reportDeath reports the death of id to p and wakes it.
 func (p *port) reportDeath(id ident) {
 	p.deaths.put(id)
-	p.watched(func() { p.rx.ctl.state.Store(running) })
+	p.watched(func() {
+		if s := &p.rx.ctl.state; s.Load()&(1<<sleepShift-1) == parked {
+			s.Or(ringing)
+		}
+	})
 	ringDoorbell(p.seg.doorbell)
 }
 

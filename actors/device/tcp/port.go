@@ -346,7 +346,9 @@ func (t *readyList) queueWrite(l *lane) {
 func (t *readyList) delayStatus(l *lane) {
 	if l.delayed++; l.delayed >= maxDelayed {
 		t.queueWrite(l)
-	} else if l.delayed == 1 {
+		return
+	}
+	if l.delayed == 1 {
 		l.statusDue = t.polls + delayedPolls
 	}
 	if !l.statusQueued {
