@@ -94,7 +94,7 @@ func TestSystemCalls(t *testing.T) {
 		want = readCosts(t)
 	}
 	rounds := map[int][]map[uint64]int{}
-	for try := 1; ; try++ { // beside other programs the shard's helper comes late, and is called with each operation
+	for try := 1; ; try++ { // beside other programs the shard's helper wakes late, and each operation calls it until then
 		for i, more := range tracedRounds(t) {
 			rounds[i] = append(rounds[i], more...)
 		}

@@ -87,6 +87,30 @@ func TestHalfClose(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EPIPE)
 }
 
+// TestWriteWhileDrained: after CloseRead what comes is thrown away without the reader's lock, and Write leaves the
+// reader alone. The race detector says so.
+func TestWriteWhileDrained(t *testing.T) {
+	a, b := dial(t, listen(t, efanet.ListenConfig{}))
+	over := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := b.Write(make([]byte, 1000)); err != nil {
+				over <- err
+				return
+			}
+		}
+	}()
+	_, err := io.ReadFull(a, make([]byte, 60_000)) // a good deal of credit is owed
+	require.NoError(t, err)
+	go func() { _, _ = io.Copy(io.Discard, b) }()
+	require.NoError(t, a.CloseRead())
+	for range 1000 {
+		_, err := a.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, <-over, syscall.EPIPE)
+}
+
 // TestCloseDelivers: what was written before Close arrives, also if both sides' listener and
 // dialer are gone by then, and then io.EOF.
 func TestCloseDelivers(t *testing.T) {

@@ -420,8 +420,8 @@ func (t *table) fail(l *link, err error) (tell func()) {
 	}
 }
 
-// accept answers a HELLO that comes from the endpoint at an address, where its name leads. The message itself may name a place that
-// was given back after it came.
+// accept answers a HELLO that comes from the endpoint at an address, where its name leads. The message itself may carry a handle
+// that was given back meanwhile.
 func (t *table) accept(text string, a efa.Address, theirs uint64) {
 	var tell []func()
 	defer func() {

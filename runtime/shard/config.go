@@ -26,7 +26,8 @@ type Config struct {
 	// mostly longer sleeps at once, and one that shares its CPU gives that to other threads after every look.
 	Spin time.Duration
 	// Grace is how long a manual shard may have work and no goroutine that runs it
-	// before the helper takes it; DefaultGrace if 0.
+	// before the helper takes it; DefaultGrace if 0. Where goroutines call again and again it may be
+	// 8 ms, or 1 ms where they only post.
 	Grace time.Duration
 	// Clock is the shard's time; clock.System if nil. Parking follows a clock
 	// other than the system's by looking at it every millisecond.

@@ -26,7 +26,7 @@ import (
 //     the list: Shard.coming.
 //   - A driver that leaves, also the seat, wakes a parked waiter to drive. With none, it wakes the
 //     helper if the helper sleeps without a time limit. While one is coming it wakes none.
-//   - The helper takes a shard that was neither owned nor driven during one of its
+//   - The helper takes a shard that was neither owned nor driven nor posted to during one of its
 //     intervals, which get longer while others drive, unless a waiter has the seat. It gives way to a waiter within
 //     a turn, and sleeps in the seat.
 //

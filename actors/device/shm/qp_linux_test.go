@@ -413,7 +413,7 @@ func TestDrainEnds(t *testing.T) {
 	require.NoError(t, unix.Pipe2(b[:], unix.O_NONBLOCK|unix.O_CLOEXEC))
 	defer unix.Close(b[0])
 	defer unix.Close(b[1])
-	flood := make([]byte, 4096)
+	flood := make([]byte, maxSenders+1)
 	_, err := unix.Write(b[1], flood)
 	require.NoError(t, err)
 	drain(b[0])

@@ -349,7 +349,11 @@ func (w *tableau) key() uint64 {
 	for i := range w.senders {
 		s := &w.senders[i]
 		flag(s.busy, s.ringer, s.rings, s.rang, s.dead, s.reaped, s.op.all)
-		put(uint64(s.sent), s.out.hint, s.out.dry)
+		sleep := uint64(0) // of no use, or of an earlier sleep: its number does not come again
+		if (s.ringer || s.rings || s.rang) && s.out.sleep>>sleepShift == w.rx.sleeps {
+			sleep = uint64(s.out.sleep & (1<<sleepShift - 1))
+		}
+		put(uint64(s.sent), s.out.hint, s.out.dry, sleep)
 		if s.busy {
 			put(uint64(s.op.at), uint64(s.op.result), uint64(s.op.looks), s.op.pos, s.op.seen, uint64(s.op.w))
 		}

@@ -317,6 +317,8 @@ func (p *port) reportDeath(id ident) {
 	p.watched(func() {
 		if s := &p.rx.ctl.state; s.Load()&(1<<sleepShift-1) == parked {
 			s.Or(ringing)
+		} else {
+			s.Store(running) // whatever a bug has made of it
 		}
 	})
 	ringDoorbell(p.seg.doorbell)

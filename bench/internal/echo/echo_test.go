@@ -91,8 +91,8 @@ func TestThink(t *testing.T) {
 }
 
 // TestCallsOfThinker counts the system calls and switches of 1,000 questions of a client that computes 500 us before each:
-// on a quiet machine fewer than a Unix socket takes, and half as many again at most beside other programs, where waits
-// sleep that would have polled.
+// no more than one and a half times a Unix socket's, in the best of four runs. On a quiet machine they are fewer than the socket's;
+// beside other programs waits sleep that would have polled.
 func TestCallsOfThinker(t *testing.T) {
 	testenv.Long(t, "a client computes for real time")
 	least := map[string]float64{}
@@ -116,6 +116,9 @@ func TestCallsOfThinker(t *testing.T) {
 		}
 	}
 	t.Logf("for a question: %v", least)
+	if _, counted := least[Unix+Calls]; !counted {
+		t.Log("the kernel counts no system calls for us; the naps of Go's monitor are among the switches")
+	}
 	assert.True(t, fits())
 }
 

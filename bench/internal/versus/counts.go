@@ -13,7 +13,7 @@ import (
 
 // Counts are those of the system calls of processes, and of how often their threads gave the CPU away to wait. The naps
 // (nanosleep) of Go's runtime, whose monitor looks after busy goroutines by time, are in neither. Nor
-// are sched_yield's calls, with which a wait polls as long as that pays: their number is that of a time. Calls are counted at a
+// are sched_yield's calls, with which a wait polls as long as that pays: their number says only how long the waits were. Calls are counted at a
 // tracepoint of the kernel, which costs each some 50 ns, so that times are measured without.
 type Counts struct {
 	pids     []int
