@@ -80,6 +80,7 @@ func (a *asking) measure(ctx context.Context) (res Result, err error) {
 		res.Figures[P50], res.Figures[P99] = microseconds(versus.Percentile(times, 50)), microseconds(versus.Percentile(times, 99))
 	}
 	if a.Idle > 0 {
+		versus.Settle(a.Idle)
 		used := versus.CPUTime(a.server)
 		<-clock.NewTimer(a.Idle).C
 		res.IdleCPU = versus.CPUTime(a.server) - used

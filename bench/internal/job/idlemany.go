@@ -38,7 +38,7 @@ func (j *Job) idleMany(ctx context.Context) (res *Result, err error) {
 	if err := toAll(ctx, g); err != nil {
 		return nil, err
 	}
-	<-clock.NewTimer(j.idleTime()).C // until the answers are out, and all sleep
+	versus.Settle(j.idleTime()) // until the answers are out, and all sleep
 	used := versus.OwnCPU()
 	<-clock.NewTimer(j.idleTime()).C
 	res = &Result{IdleCPU: float64(versus.OwnCPU() - used)}

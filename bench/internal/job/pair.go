@@ -176,6 +176,7 @@ func (p *pair) tails(ctx context.Context, res *Result) error {
 // idle is what the first process uses while the endpoint waits for nothing.
 func (p *pair) idle(ctx context.Context, res *Result) error {
 	if p.Idle > 0 && p.Rank == 0 {
+		versus.Settle(p.idleTime())
 		used := versus.OwnCPU()
 		<-clock.NewTimer(p.idleTime()).C
 		res.IdleCPU = float64(versus.OwnCPU() - used)

@@ -7,8 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Counts are those of the system calls of processes, and of how often their threads gave the CPU away to wait. The naps
@@ -22,6 +25,10 @@ type Counts struct {
 	naps     []int
 	err      error // why there are no counters
 }
+
+// Settle waits before an idle process is measured for d: what came before goes on for up to three seconds where d is half of
+// one, in Go's runtime and in devices that still look after processes that have ended.
+func Settle(d time.Duration) { <-clock.NewTimer(6 * d).C }
 
 var errCounters = errors.New("the kernel counts no system calls for us")
 

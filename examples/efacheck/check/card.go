@@ -117,7 +117,7 @@ func (c *card) turn() error {
 				e.got = append(e.got, x)
 			case device.OpFatal:
 				return fmt.Errorf("the queue pair has ended: %v", x.Status)
-			case device.OpRefused, device.OpGone:
+			case device.OpPlaced, device.OpRefused, device.OpGone:
 			}
 		}
 	}
