@@ -111,7 +111,8 @@ func TestSystemCalls(t *testing.T) {
 	}
 }
 
-// callsOf gives the lines of the table, and those that do not fit into want, with their calls by number.
+// callsOf makes the lines of the table from the rounds. misfits describes each line that differs from want, with its system
+// calls by number.
 func callsOf(t *testing.T, rounds map[int][]map[uint64]int, want map[string]costLine) (found map[string]costLine, misfits []string) {
 	t.Helper()
 	found = map[string]costLine{}

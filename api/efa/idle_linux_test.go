@@ -70,8 +70,8 @@ func idleChild(dir string) error {
 }
 
 // TestIdleProcess: nothing wakes a process over shm that waits for a message, however many peers it has. With looks at
-// their locks its threads slept 34 times a second. Over tcp it is woken for the ticks of its connections, and for pings and
-// pongs. If one came soon after a tick it slept in a system call, at the beginning of which Go's monitor naps 60 times (TestGapGoesOn).
+// their locks its threads slept 34 times a second. Over tcp the ticks of its connections wake it, and pings and pongs
+// do. When a ping came soon after a tick, the next sleep was a system call, and Go's monitor napped 60 times (TestGapGoesOn).
 func TestIdleProcess(t *testing.T) {
 	testenv.Long(t, "a process does nothing for real seconds")
 	for _, c := range []struct {

@@ -66,8 +66,8 @@ func pausedChild(dir string) error {
 }
 
 // TestPausedProcess: a process is stopped for longer than its peer's PeerTimeout and goes on
-// then. What it sends is received, in order, but its first send over tcp may report that the connection
-// was cut. Once it was told what it has missed it receives again.
+// then. Its messages are received, in order. Over tcp its first send may report that the connection was cut.
+// The process receives again when its peer has told it which messages it has missed.
 func TestPausedProcess(t *testing.T) {
 	testenv.Long(t, "a peer stands still for real seconds")
 	if runtime.GOOS != "linux" {

@@ -21,8 +21,9 @@ import (
 // All methods may be called by any number of goroutines.
 //
 // Writes of less than 64 KiB are copied, and wait only if 128 KiB of them are still unread, less what
-// the last ones cost: up to 6 KiB; or for some milliseconds, if the other side has read more and is about to answer. A larger one is handed to the reader piece by piece as it reads, without a copy in between where
-// the device can do that, and returns when the reader has all of it.
+// the last ones cost: up to 6 KiB. If the other side has read more, but has kept that to itself until it answers, a
+// write may wait for some milliseconds. A larger write is handed to the reader piece by piece as it reads, without a
+// copy in between where the device can do that, and returns when the reader has all of it.
 //
 // After an error of Write n is how many bytes the other side has, or will have unless it dies or
 // the connection breaks. What Write has counted arrives also if the process ends without Close, as

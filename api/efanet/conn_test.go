@@ -87,8 +87,8 @@ func TestHalfClose(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EPIPE)
 }
 
-// TestWriteWhileDrained: after CloseRead what comes is thrown away without the reader's lock, and Write leaves the
-// reader alone. The race detector says so.
+// TestWriteWhileDrained: after CloseRead a goroutine throws away the bytes that come, without the reader's lock. Write must not
+// touch the reader then. The race detector finds it if Write does.
 func TestWriteWhileDrained(t *testing.T) {
 	a, b := dial(t, listen(t, efanet.ListenConfig{}))
 	over := make(chan error, 1)

@@ -140,7 +140,7 @@ func (s *Shard) Adopt() bool { return s.owner.acquire() }
 func (s *Shard) Release() {
 	z := &s.sleeper
 	seat := z.seat.Load()
-	settled := (seat == seatWaiter || s.waiters.parked.Load() == 0 && (seat == seatHelper || z.abed.Load()) && !z.hurried()) && z.settle()
+	settled := (seat == seatWaiter || s.waiters.parked.Load() == 0 && (seat == seatHelper || z.abed.Load())) && z.settle()
 	s.owner.release()
 	if settled {
 		// The sleeper may have woken, found that the shard has an owner, and parked or left.

@@ -220,6 +220,9 @@ func (z *sleeper) settle() bool {
 	if s.closing.Load() {
 		return false // a closed shard stays closed
 	}
+	if z.seat.Load() != seatWaiter && z.hurried() {
+		return false
+	}
 	sys.Step()
 	if !z.seat.CompareAndSwap(seatFree, seatHelper) && z.seat.Load() == seatWaiter {
 		return z.mayGoOn()
@@ -240,7 +243,7 @@ func (z *sleeper) settle() bool {
 
 // hurried reports whether it is cheaper to wake the helper, who then looks at intervals, than to arm the pollers for a sleeping
 // helper whenever the shard is given up. A look of the helper takes 30 us, to arm them 1, and a system call if
-// one of them is tcp's. Owner only, before each settle for the helper.
+// one of them is tcp's. Owner only.
 func (z *sleeper) hurried() bool {
 	if z.calls++; z.calls < hurryCalls {
 		return false

@@ -621,21 +621,33 @@ func TestWaitersComeAndGo(t *testing.T) {
 	others.Wait()
 }
 
-// TestHurried: a shard that is driven again and again while its helper sleeps arms its pollers for the helper a few times. Then
-// it wakes the helper, who looks at intervals.
+// TestHurried: a shard that is called again and again while its helper sleeps arms its pollers for the helper a few times. Then
+// it wakes the helper, who looks at intervals, also if the calls only post.
 func TestHurried(t *testing.T) {
-	var now clock.Manual // it stands still: all calls come in a hurry
-	s := newShard(t, shard.Config{Mode: shard.Manual, Clock: &now})
-	var p armed
-	s.AddPoller(spawn(t, s, "poller", setter()), &p)
-	parked(t, s)
-	ctx := soon(t)
-	for before := int64(-1); p.arms.Load() != before; {
-		require.NoError(t, ctx.Err(), "it goes on arming them")
-		before = p.arms.Load()
-		for range 100 {
-			s.Drive()
-		}
+	for name, call := range map[string]func(*shard.Shard, *shard.Polled){
+		"drive": func(s *shard.Shard, _ *shard.Polled) { s.Drive() },
+		"post": func(s *shard.Shard, p *shard.Polled) {
+			if s.Claim() {
+				s.Run(p)
+				s.Release()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var now clock.Manual // it stands still: all calls come in a hurry
+			s := newShard(t, shard.Config{Mode: shard.Manual, Clock: &now})
+			var p armed
+			polled := s.AddPoller(spawn(t, s, "poller", setter()), &p)
+			parked(t, s)
+			ctx := soon(t)
+			for before := int64(-1); p.arms.Load() != before; {
+				require.NoError(t, ctx.Err(), "it goes on arming them")
+				before = p.arms.Load()
+				for range 100 {
+					call(s, polled)
+				}
+			}
+		})
 	}
 }
 

@@ -196,10 +196,14 @@ func eachLine(file string, f func(line string)) {
 // loadFile tells how many threads of the host run or wait for a CPU.
 var loadFile = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 'l', 'o', 'a', 'd', 'a', 'v', 'g', 0}
 
-// wholeHost reports whether this process may use all of the host's CPUs.
+// wholeHost reports whether this process may use all of the host's CPUs. False where some in between are offline.
 var wholeHost = sync.OnceValue(func() bool {
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")
-	return err == nil && countCPUs(strings.TrimSpace(string(text))) == runtime.NumCPU()
+	all := "0"
+	if n := runtime.NumCPU(); n > 1 {
+		all = fmt.Sprintf("0-%d", n-1)
+	}
+	return err == nil && strings.TrimSpace(string(text)) == all
 })
 
 // Crowded reports whether at this moment more threads want a CPU than the host has. known is false where the host does not
@@ -220,7 +224,7 @@ func Crowded() (crowded, known bool) {
 		return false, false
 	}
 	running, ok := runningThreads(text[:n])
-	return running > runtime.NumCPU(), ok
+	return running > runtime.NumCPU(), ok && running > 0 // the caller runs, so none is no answer
 }
 
 // runningThreads reads the fourth field, "2/345": threads that run or want to, and all.
@@ -240,21 +244,4 @@ func runningThreads(load []byte) (n int, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// countCPUs counts those of a list such as "0-3,8"; 0 if it is none.
-func countCPUs(list string) (n int) {
-	for _, part := range strings.Split(list, ",") {
-		first, last, is := strings.Cut(part, "-")
-		if !is {
-			last = first
-		}
-		a, err := strconv.Atoi(first)
-		b, err2 := strconv.Atoi(last)
-		if err != nil || err2 != nil || b < a {
-			return 0
-		}
-		n += b - a + 1
-	}
-	return n
 }

@@ -57,8 +57,8 @@ func (o *sender) run(op sendOp) outcome {
 	return op.result
 }
 
-// asleep reports whether the receiver sleeps, or a bug has overwritten what it is. The caller calls rings then, rings, and
-// calls roused.
+// asleep reports whether the receiver sleeps, or a bug has overwritten its state. If so the caller calls rings, rings the
+// doorbell, and calls roused.
 func (o *sender) asleep() bool {
 	o.sleep = o.state()
 	return o.sleep != running && !over(o.sleep)

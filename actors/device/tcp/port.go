@@ -360,8 +360,8 @@ func (t *readyList) delayStatus(l *lane) {
 	}
 }
 
-// flushStatuses has the statuses written that wait for poll now or an earlier one. Those that left with something else
-// wait for nothing.
+// flushStatuses has those statuses written that are due before poll number now. A lane whose statuses have left with a
+// packet meanwhile is taken off the list.
 func (t *readyList) flushStatuses(now int) {
 	kept := t.statuses[:0]
 	for _, l := range t.statuses {

@@ -154,8 +154,8 @@ func TestFloodOfPings(t *testing.T) {
 	<-done
 }
 
-// TestStatusWaitsAnew: a status waits for its own polls for a packet that it can leave with, not for the rest of those that
-// an earlier one did not need.
+// TestStatusWaitsAnew: each status waits delayedPolls polls for a packet that it can leave with, also if an earlier status has
+// left before its own polls were over.
 func TestStatusWaitsAnew(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	f := inside(t, n)

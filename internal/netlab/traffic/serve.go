@@ -174,11 +174,11 @@ func (h *host) turn() error {
 // rest waits for the device, but not for long: orders come, too.
 func (h *host) rest() {
 	const atMost = 10 * time.Millisecond
-	if fds := h.qp.FDs(); len(fds) == 1 {
-		sys.WaitEvent(fds[0], atMost)
-		return
+	if fds := h.qp.FDs(); len(fds) > 0 {
+		sys.WaitEvent(fds[0], atMost) // of packets; another is a timer
+	} else {
+		<-clock.NewTimer(atMost).C
 	}
-	<-clock.NewTimer(atMost).C
 }
 
 func (h *host) finished() bool {
