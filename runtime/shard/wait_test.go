@@ -624,13 +624,19 @@ func TestWaitersComeAndGo(t *testing.T) {
 // TestHurried: a shard that is called again and again while its helper sleeps arms its pollers for the helper a few times. Then
 // it wakes the helper, who looks at intervals, also if the calls only post.
 func TestHurried(t *testing.T) {
-	for name, call := range map[string]func(*shard.Shard, *shard.Polled){
-		"drive": func(s *shard.Shard, _ *shard.Polled) { s.Drive() },
-		"post": func(s *shard.Shard, p *shard.Polled) {
-			if s.Claim() {
-				s.Run(p)
-				s.Release()
+	for name, call := range map[string]func(*shard.Shard, *shard.Polled) bool{
+		"drive": func(s *shard.Shard, _ *shard.Polled) bool {
+			s.Drive()
+			return true
+		},
+		"post": func(s *shard.Shard, p *shard.Polled) bool {
+			if !s.Claim() { // the helper has it
+				runtime.Gosched()
+				return false
 			}
+			s.Run(p)
+			s.Release()
+			return true
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -639,12 +645,14 @@ func TestHurried(t *testing.T) {
 			var p armed
 			polled := s.AddPoller(spawn(t, s, "poller", setter()), &p)
 			parked(t, s)
-			ctx := soon(t)
-			for before := int64(-1); p.arms.Load() != before; {
-				require.NoError(t, ctx.Err(), "it goes on arming them")
-				before = p.arms.Load()
-				for range 100 {
-					call(s, polled)
+			ctx, before := soon(t), p.arms.Load()
+			for quiet := 0; quiet < 100_000; { // for longer than a helper that rests again stays awake
+				if call(s, polled) {
+					quiet++
+				}
+				if n := p.arms.Load(); n != before {
+					require.NoError(t, ctx.Err(), "it goes on arming them")
+					before, quiet = n, 0
 				}
 			}
 		})
