@@ -352,6 +352,17 @@ func (l *lane) writeOut() {
 	}
 }
 
+// hasRoom notes that the stream may take bytes. If it has refused some before, the output is written.
+func (l *lane) hasRoom() {
+	if l.writable {
+		return
+	}
+	l.writable = true
+	if l.out.size > 0 || len(l.unsentPreamble) > 0 {
+		l.p.ready.queueWrite(l)
+	}
+}
+
 // cannotWrite has what has arrived read first, perhaps the reason.
 func (l *lane) cannotWrite(err error) {
 	l.writable, l.readable, l.ended, l.failed = false, true, true, err

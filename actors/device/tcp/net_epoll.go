@@ -131,11 +131,8 @@ func (n *network) onEvent(l *lane, events uint32) {
 	if events&(unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLRDHUP) != 0 {
 		l.ended = true
 	}
-	if events&unix.EPOLLOUT != 0 && !l.writable {
-		l.writable = true
-		if l.out.size > 0 || len(l.unsentPreamble) > 0 {
-			p.ready.queueWrite(l)
-		}
+	if events&unix.EPOLLOUT != 0 {
+		l.hasRoom()
 	}
 	if events&^unix.EPOLLOUT != 0 {
 		l.readable = true

@@ -9,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"github.com/efactor/efactor/actors/device"
 )
 
 // vanish closes all connections, and the port hears no more of them.
@@ -33,6 +31,9 @@ func pending(st stream) int {
 	n, _ := unix.IoctlGetInt(st.(watched).fd(), unix.SIOCINQ)
 	return n
 }
+
+// arrived reports whether the next look at the network finds n bytes for l.
+func arrived(l *lane, n int) bool { return pending(l.st) == n }
 
 // wakeFD is what becomes readable at the time of WakeAt.
 func (p *port) wakeFD() int { return p.net.wake }
@@ -89,37 +90,3 @@ func (e *end) abort() error {
 }
 
 func skipPoller(*testing.T) {}
-
-// TestStatusWaitsAnew: each status waits delayedPolls polls for a packet that it can leave with, also if an earlier status has
-// left before its own polls were over. (With Go's poller any news of a lane, such as that its last bytes have left,
-// has its output written.)
-func TestStatusWaitsAnew(t *testing.T) {
-	n := newNode(t, Config{}, device.QPConfig{})
-	f := inside(t, n)
-	ah, err := n.q.CreateAH(f.at.gid)
-	require.NoError(t, err)
-	l := n.port().remotes[f.at].accepted.lanes[0]
-	arrive := func(token uint64) {
-		f.frame(frame{kind: kindSend, length: 3, token: token, qkey: 5}, []byte("abc")...)
-		until(t, "that it is here", func() bool { return n.port().unread() == sendLen+3 })
-		n.port().skip = 0
-		n.poll()
-		require.Len(t, n.recvs, int(token))
-		require.Equal(t, baseLen, l.out.size)
-	}
-	arrive(1)
-	require.NoError(t, n.q.PostSend(&device.SendWR{AH: ah, QPN: f.at.qpn, QKey: 9, ID: 1, Payload: []byte("answer")}))
-	n.q.Doorbell()
-	require.Zero(t, l.out.size)
-	for range delayedPolls - 2 {
-		n.poll()
-	}
-	arrive(2)
-	for range delayedPolls {
-		require.Equal(t, baseLen, l.out.size)
-		n.poll()
-	}
-	n.poll()
-	require.Zero(t, l.out.size)
-	require.False(t, l.statusQueued)
-}

@@ -4,6 +4,7 @@ package tcp
 
 import (
 	"net"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -40,6 +41,15 @@ func pending(st stream) int {
 		})
 	}
 	return int(n)
+}
+
+// arrived reports whether the next look at the network finds n bytes for l: the goroutine that reads has rung for them.
+func arrived(l *lane, n int) bool {
+	b := l.p.bell
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k, _, _ := l.st.(*relay).in.state()
+	return int(k) == n && slices.Contains(b.news.lanes, l)
 }
 
 // bare makes a stream without credentials.

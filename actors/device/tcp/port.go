@@ -223,8 +223,8 @@ func (p *port) onBell() {
 			}
 			p.ready.queueRead(l)
 		default:
-			l.readable, l.writable = true, true
-			p.ready.queueWrite(l)
+			l.hasRoom()
+			l.readable = true
 			p.ready.queueRead(l)
 		}
 	}

@@ -153,3 +153,36 @@ func TestFloodOfPings(t *testing.T) {
 	require.Less(t, most, 2<<20)
 	<-done
 }
+
+// TestStatusWaitsAnew: each status waits delayedPolls polls for a packet that it can leave with, also if an earlier status has
+// left before its own polls were over.
+func TestStatusWaitsAnew(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	f := inside(t, n)
+	ah, err := n.q.CreateAH(f.at.gid)
+	require.NoError(t, err)
+	l := n.port().remotes[f.at].accepted.lanes[0]
+	arrive := func(token uint64) {
+		f.frame(frame{kind: kindSend, length: 3, token: token, qkey: 5}, []byte("abc")...)
+		until(t, "that it is here", func() bool { return arrived(l, sendLen+3) })
+		n.port().skip = 0
+		n.poll()
+		require.Len(t, n.recvs, int(token))
+		require.Equal(t, baseLen, l.out.size)
+	}
+	arrive(1)
+	require.NoError(t, n.q.PostSend(&device.SendWR{AH: ah, QPN: f.at.qpn, QKey: 9, ID: 1, Payload: []byte("answer")}))
+	n.q.Doorbell()
+	require.Zero(t, l.out.size)
+	for range delayedPolls - 2 {
+		n.poll()
+	}
+	arrive(2)
+	for range delayedPolls {
+		require.Equal(t, baseLen, l.out.size)
+		n.poll()
+	}
+	n.poll()
+	require.Zero(t, l.out.size)
+	require.False(t, l.statusQueued)
+}
