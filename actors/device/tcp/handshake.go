@@ -149,6 +149,7 @@ func (d *acceptor) onPreamble(l *lane, h *preamble, err error) {
 	switch {
 	case err != nil && !errors.Is(err, errVersion) || h.reply:
 		d.p.dev.stats.strangers.Add(1)
+		l.write() // our greeting, from which a peer with credentials learns that there are none here
 		d.p.closeLane(l)
 	case err != nil:
 		d.p.warnLog.warn("tcp: not the same release", "address", AddrOf(l.peer), "why", err)

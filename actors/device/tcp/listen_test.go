@@ -57,6 +57,16 @@ func TestSilentStranger(t *testing.T) {
 	})
 }
 
+// TestGreetsBeforeItCloses: what a stranger says may be there before our greeting has left. The stranger, perhaps a peer
+// with TLS, learns from the greeting what listens here; a connection that is reset says nothing.
+func TestGreetsBeforeItCloses(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	f := newFoe(t, n, nil)
+	f.say(make([]byte, preambleLen)) // no preamble
+	f.closed()
+	require.True(t, f.greeted)
+}
+
 // TestFlood: with too many connections, the oldest of those that are not identified are
 // closed, and sessions stay. A peer that does not get in learns why, and may take the place of
 // a session of its own.
