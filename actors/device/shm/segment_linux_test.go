@@ -147,7 +147,7 @@ func TestStaleFiles(t *testing.T) {
 
 	// One that died before it was complete, and one before it had its number.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, segmentName(9)), []byte("x"), 0o600))
-	// The bell is made first: d looks for orphans, and may remove the file before it is looked for here.
+	// The bell is made before the file: d looks for orphans by itself, and removes the file and its bell together.
 	require.NoError(t, unix.Mkfifo(filepath.Join(dir, doorbellName(77)), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, newName(77)), make([]byte, 5000), 0o600))
 	d2, err := Open(Config{Dir: dir})
